@@ -3,7 +3,7 @@
 Input: arrays, generators, files, and functions of the user. Output: `async for` over NumPy values, whose position can
 be saved, and feeds of the queues of a session. `dataset` is the face; each other module holds the stages of one kind.
 A stage is a description, `stage` says how a cursor runs it. No module knows executors, plans or kernels, except the
-decoder of comma-separated values.
+decoders of comma-separated values and of pictures.
 """
 
 from aioflow.lazy import Face
@@ -12,5 +12,6 @@ _face = Face(__name__, {
     "aioflow.data.checks": "AUTOTUNE INFINITE_CARDINALITY UNKNOWN_CARDINALITY",
     "aioflow.data.dataset": "Dataset",
     "aioflow.data.file_datasets": "CsvDataset FixedLengthRecordDataset TFRecordDataset TextLineDataset",
+    "aioflow.data.image_files": "ImageDataset image_dataset_from_directory",
     "aioflow.data.iterator": "DatasetIterator",
 })  # fmt: skip

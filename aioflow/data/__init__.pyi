@@ -3,7 +3,7 @@
 Input: arrays, generators, files, and functions of the user. Output: `async for` over NumPy values, whose position can
 be saved, and feeds of the queues of a session. `dataset` is the face; each other module holds the stages of one kind.
 A stage is a description, `stage` says how a cursor runs it. No module knows executors, plans or kernels, except the
-decoder of comma-separated values.
+decoders of comma-separated values and of pictures.
 """
 
 # Made by `make stubs`.
@@ -24,7 +24,9 @@ from aioflow.data.file_datasets import CsvDataset as CsvDataset
 from aioflow.data.file_datasets import FixedLengthRecordDataset as FixedLengthRecordDataset
 from aioflow.data.file_datasets import TFRecordDataset as TFRecordDataset
 from aioflow.data.file_datasets import TextLineDataset as TextLineDataset
+from aioflow.data.image_files import ImageDataset as ImageDataset
+from aioflow.data.image_files import image_dataset_from_directory as image_dataset_from_directory
 from aioflow.data.iterator import DatasetIterator as DatasetIterator
 
 __all__ = ["AUTOTUNE", "CsvDataset", "Dataset", "DatasetIterator", "FixedLengthRecordDataset", "INFINITE_CARDINALITY",
-    "TFRecordDataset", "TextLineDataset", "UNKNOWN_CARDINALITY"]
+    "ImageDataset", "TFRecordDataset", "TextLineDataset", "UNKNOWN_CARDINALITY", "image_dataset_from_directory"]

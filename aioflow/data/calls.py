@@ -71,7 +71,7 @@ class Calls:
             refused = errors.CancelledError("a function raised asyncio.CancelledError")
             raise self._stage.failed(refused, number) from error
         except Exception as error:
-            failed = self._stage.failed(error, number)
+            failed = self._stage.failed(_no_end(error), number)
             raise failed from failed.__cause__
 
     async def call(self, function: UserFunction, *args: Any) -> Any:
@@ -127,6 +127,22 @@ def _is_async(function: Any) -> bool:
     while isinstance(function, functools.partial):
         function = function.func
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+def _no_end(error: Exception) -> Exception:
+    """The error of a call; for a StopIteration or StopAsyncIteration one that no caller takes for the end of the data.
+
+    Python does the same in generators (PEP 479), and turns the former into a RuntimeError in coroutines.
+    """
+    raised = error.__cause__ if isinstance(error, RuntimeError) else error
+    if not isinstance(raised, (StopIteration, StopAsyncIteration)):
+        return error
+    refused = errors.UnknownError(
+        f"a function raised {type(raised).__name__}, which does not end the data: end it by take_while, and a "
+        "generator by return"
+    )
+    refused.__cause__ = raised
+    return refused
 
 
 def _is_cancelling() -> bool:

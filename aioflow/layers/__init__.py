@@ -47,8 +47,10 @@ _face = Face(__name__, {
     "aioflow.layers.preprocessing": "Normalization Rescaling",
     "aioflow.layers.recurrent": "Bidirectional GRU LSTM RNN SimpleRNN TimeDistributed",
     "aioflow.layers.recurrent_cells": "GRUCell LSTMCell SimpleRNNCell StackedRNNCells",
+    "aioflow.layers.reversible_embedding": "ReversibleEmbedding",
     "aioflow.layers.resizing": (
         "Cropping1D Cropping2D Cropping3D UpSampling1D UpSampling2D UpSampling3D ZeroPadding1D ZeroPadding2D "
         "ZeroPadding3D"
     ),
+    "aioflow.layers.spectral_normalization": "SpectralNormalization",
 })  # fmt: skip

@@ -129,6 +129,8 @@ from aioflow.layers.resizing import UpSampling3D as UpSampling3D
 from aioflow.layers.resizing import ZeroPadding1D as ZeroPadding1D
 from aioflow.layers.resizing import ZeroPadding2D as ZeroPadding2D
 from aioflow.layers.resizing import ZeroPadding3D as ZeroPadding3D
+from aioflow.layers.reversible_embedding import ReversibleEmbedding as ReversibleEmbedding
+from aioflow.layers.spectral_normalization import SpectralNormalization as SpectralNormalization
 
 __all__ = ["Activation", "ActivityRegularization", "AdaptiveAveragePooling1D", "AdaptiveAveragePooling2D",
     "AdaptiveAveragePooling3D", "AdaptiveMaxPooling1D", "AdaptiveMaxPooling2D", "AdaptiveMaxPooling3D", "Add",
@@ -144,7 +146,7 @@ __all__ = ["Activation", "ActivityRegularization", "AdaptiveAveragePooling1D", "
     "LSTM", "LSTMCell", "Lambda", "Layer", "LayerNormalization", "LeakyReLU", "Masking", "MaxPool1D", "MaxPool2D",
     "MaxPool3D", "MaxPooling1D", "MaxPooling2D", "MaxPooling3D", "Maximum", "Minimum", "MultiHeadAttention", "Multiply",
     "Normalization", "PReLU", "Permute", "RMSNormalization", "RNN", "ReLU", "RepeatVector", "Rescaling", "Reshape",
-    "SeparableConv1D", "SeparableConv2D", "SeparableConvolution1D", "SeparableConvolution2D", "SimpleRNN",
-    "SimpleRNNCell", "Softmax", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D", "StackedRNNCells",
-    "Subtract", "TimeDistributed", "UnitNormalization", "UpSampling1D", "UpSampling2D", "UpSampling3D", "ZeroPadding1D",
-    "ZeroPadding2D", "ZeroPadding3D"]
+    "ReversibleEmbedding", "SeparableConv1D", "SeparableConv2D", "SeparableConvolution1D", "SeparableConvolution2D",
+    "SimpleRNN", "SimpleRNNCell", "Softmax", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D",
+    "SpectralNormalization", "StackedRNNCells", "Subtract", "TimeDistributed", "UnitNormalization", "UpSampling1D",
+    "UpSampling2D", "UpSampling3D", "ZeroPadding1D", "ZeroPadding2D", "ZeroPadding3D"]

@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +13,6 @@ from aioflow.data.dataset import Dataset
 from aioflow.layers.conversion import are_arrays, batch_of, check_rows, made_of
 from aioflow.layers.fed import Batch
 from aioflow.layers.numbers import number, whole
-from aioflow.tensors.recursion import safe_repr
 
 _END: Final = object()
 
@@ -48,25 +47,9 @@ class ArrayBatches:
         """The batches of the next epoch that an earlier training has used."""
         self.count: Final[int | None] = -(-batch.size // batch_size) if steps is None else steps
 
-    def weighted(self, class_weight: Mapping[int, float]) -> "ArrayBatches":
-        """The same with elements weighted by their class.
-
-        ValueError unless there is one array of labels; TypeError unless `class_weight` has factors by class.
-        """
-        if not isinstance(class_weight, Mapping):
-            raise TypeError(f"class_weight is a dict from classes to factors, not {safe_repr(class_weight)}")
-        for each, factor in class_weight.items():
-            number("a class of class_weight", each)
-            number(f"the factor of class {each}", factor)
-        if len(self._batch.labels) != 1:
-            raise ValueError(f"class_weight is for one output, not {len(self._batch.labels)}")
-        (labels,) = self._batch.labels
-        wide = labels.ndim > 1 and labels.shape[-1] > 1
-        classes = labels.argmax(-1) if wide else labels.reshape(len(labels), -1)[:, 0].astype(int)
-        factors = np.array([class_weight.get(int(each), 1.0) for each in classes], np.float32)
-        given = self._batch.weights
-        weights = factors if given is None else given * factors.reshape(-1, *[1] * (given.ndim - 1))
-        return ArrayBatches(self._batch._replace(weights=weights), self._batch_size, self._shuffle, self._steps)
+    def changed(self, change: Callable[[Batch], Batch]) -> "ArrayBatches":
+        """The same with the arrays that `change` makes of these."""
+        return ArrayBatches(change(self._batch), self._batch_size, self._shuffle, self._steps)
 
     def divided(self, part: float, last_steps: int | None) -> "tuple[ArrayBatches, ArrayBatches]":
         """The elements but for that part at the end, and those, `last_steps` batches of them if it is a number.

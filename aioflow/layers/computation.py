@@ -27,6 +27,7 @@ class Computation:
         batch: the whole batch.
         outputs: the outputs of the model.
         loss: the loss.
+        parts: the loss of each output, before its factor; None for an output without one.
         updates: in training, change the weights and what layers update.
         equalize: gives the copies of weights on other devices their values; None without copies.
         place: where its metrics are.
@@ -36,6 +37,7 @@ class Computation:
     batch: Batch
     outputs: Sequence[Tensor]
     loss: Tensor
+    parts: Sequence[Tensor | None]
     updates: Sequence[Operation] = ()
     equalize: Operation | None = None
     place: Place = None

@@ -25,13 +25,30 @@ def batch_of(given: Any, name: str = "the batch") -> Batch:
 
 def made_of(inputs: Any, labels: Any, weights: Any) -> Batch:
     """A batch of structures of arrays, of which `labels` and `weights` may be None."""
-    keys = [tuple(sorted(each)) if isinstance(each, Mapping) else None for each in (inputs, labels)]
-    factors = None if weights is None else _factors(weights)
-    return Batch(_arrays(inputs), [] if labels is None else _arrays(labels), factors, *keys)
+    keys = [tuple(sorted(each)) if isinstance(each, Mapping) else None for each in (inputs, labels, weights)]
+    marks = [] if labels is None else _arrays(labels)
+    return Batch(_arrays(inputs), marks, _weights(weights, len(marks)), *keys)
 
 
-def _factors(weights: Any) -> Array:
-    """The weights of elements. TypeError for anything but numbers."""
+def _weights(given: Any, outputs: int) -> list[Array | None]:
+    """The weights of elements: by the sorted keys of a dict, or from a list with an array for each of several outputs.
+
+    TypeError for anything but numbers.
+    """
+    if given is None:
+        return []
+    if isinstance(given, Mapping):
+        return [_factors(given[key]) for key in sorted(given)]
+    several = isinstance(given, (list, tuple)) and outputs > 1 and len(given) == outputs
+    if several and all(each is None or np.ndim(each) for each in given):
+        return [_factors(each) for each in given]
+    return [_factors(given)]
+
+
+def _factors(weights: Any) -> Array | None:
+    """The weights for an output; None for None. TypeError for anything but numbers."""
+    if weights is None:
+        return None
     array = _array(weights)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"sample_weight is an array of numbers, not {safe_repr(weights)}")
@@ -67,7 +84,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _arrays(structure: Any) -> list[Array]:
-    """The arrays of a structure; a list without any is one itself. Double precision becomes float32, as weights have.
+    """The arrays of a structure; a list without any is one itself.
 
     ValueError for a list whose items have different lengths.
     """
@@ -76,7 +93,7 @@ def _arrays(structure: Any) -> list[Array]:
         array = _array(structure)
         if array.dtype == object and not all(isinstance(each, (str, bytes)) for each in array.flat):
             raise TypeError(f"an array of numbers or text is wanted, not of objects: {safe_repr(structure)}")
-        return [array.astype(np.float32) if array.dtype == np.float64 else array]
+        return [array]
     check_depth(structure)
     items = [structure[key] for key in sorted(structure)] if isinstance(structure, Mapping) else structure
     return [array for item in items for array in _arrays(item)]

@@ -1,14 +1,16 @@
 """Batches: arrays that are fed, and the placeholders for them."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.constants import placeholder
 from aioflow.library.variables import Variable
 from aioflow.tensors import nest
-from aioflow.tensors.dtypes import Array, DType, as_dtype, float32
+from aioflow.tensors.dtypes import Array, DType, as_dtype, float32, float64
 
 if TYPE_CHECKING:
     from aioflow.layers.trainable import Trainable
@@ -23,21 +25,24 @@ class Batch(NamedTuple):
     Attributes:
         inputs: those of the model.
         labels: one for each output; none where there are only inputs.
-        weights: a factor for each element of the batch, or for each of its losses; None if all count the same.
+        weights: a factor for each element of the batch, or for each of its losses: one array of them for all outputs,
+            or one for each output; none if all elements count the same. None in place of an array stands for ones.
         input_keys: the sorted keys of inputs that were given as a dict; None for others.
         label_keys: likewise those of labels.
+        weight_keys: likewise those of weights.
     """
 
     inputs: Sequence[Any]
     labels: Sequence[Any] = ()
-    weights: Any = None
+    weights: Sequence[Any] = ()
     input_keys: Keys = None
     label_keys: Keys = None
+    weight_keys: Keys = None
 
     @property
     def values(self) -> list[Any]:
         """All of them."""
-        return [*self.inputs, *self.labels, *([] if self.weights is None else [self.weights])]
+        return [*self.inputs, *self.labels, *[each for each in self.weights if each is not None]]
 
     @property
     def size(self) -> int:
@@ -54,29 +59,48 @@ class Batch(NamedTuple):
     @property
     def parts(self) -> str:
         """The numbers of its arrays, and their keys, in words."""
-        weights = "no weights" if self.weights is None else "weights"
-        inputs = _counted("inputs", self.inputs, self.input_keys)
-        return f"{inputs}, {_counted('labels', self.labels, self.label_keys)} and {weights}"
+        inputs, labels = (
+            _counted("inputs", self.inputs, self.input_keys), _counted("labels", self.labels, self.label_keys),
+        )  # fmt: skip
+        weights = "weights" if self.weights else "no weights"
+        if len(self.weights) > 1:
+            weights = _counted("arrays of weights", self.weights, self.weight_keys)
+        return f"{inputs}, {labels} and {weights}"
+
+    def without_labels(self) -> "Batch":
+        """Its inputs alone."""
+        return Batch(self.inputs, input_keys=self.input_keys)
+
+    def weights_of(self, output: int) -> Any:
+        """The weights for the output of that number; None if all elements count the same."""
+        if len(self.weights) < 2:
+            return self.weights[0] if self.weights else None
+        return self.weights[output]
 
     def rows(self, rows: slice) -> "Batch":
         """Some of its elements, as views."""
-        weights = None if self.weights is None else self.weights[rows]
-        inputs = [array[rows] for array in self.inputs]
-        return Batch(inputs, [array[rows] for array in self.labels], weights, self.input_keys, self.label_keys)
+        return self._each(lambda array: array[rows])
 
     def taken(self, numbers: Array) -> "Batch":
         """Its elements of these numbers, as copies: `take` copies short rows in a third of the time of an index."""
-        weights = None if self.weights is None else self.weights.take(numbers, 0)
-        inputs = [array.take(numbers, 0) for array in self.inputs]
-        labels = [array.take(numbers, 0) for array in self.labels]
-        return Batch(inputs, labels, weights, self.input_keys, self.label_keys)
+        return self._each(lambda array: array.take(numbers, 0))
+
+    def _each(self, part: Callable[[Any], Any]) -> "Batch":
+        """A batch with that part of each array."""
+        weights = [None if array is None else part(array) for array in self.weights]
+        parts = [part(array) for array in self.inputs], [part(array) for array in self.labels], weights
+        return Batch(*parts, self.input_keys, self.label_keys, self.weight_keys)
 
 
-def input_like(array: Any) -> Tensor:
-    """A placeholder for batches like this array, or for values of a variable."""
-    if isinstance(array, Variable):
-        return placeholder(array.dtype, array.shape, name="value")
-    return placeholder(as_dtype(array.dtype), [None, *array.shape[1:]], name="input")
+def value_of(variable: Variable) -> Tensor:
+    """A placeholder for values of a variable."""
+    return placeholder(variable.dtype, variable.shape, name="value")
+
+
+def input_like(array: Any, dtype: DType) -> Tensor:
+    """A placeholder for batches like this array, for a model of that dtype."""
+    single = array.dtype == np.float64 and dtype is not float64
+    return placeholder(float32 if single else as_dtype(array.dtype), [None, *array.shape[1:]], name="input")
 
 
 class Form(NamedTuple):
@@ -84,47 +108,32 @@ class Form(NamedTuple):
 
     Attributes:
         labels: a dtype and sizes for each output, None where a size may differ from batch to batch.
-        weights: the sizes of the weights; None without weights.
+        weights: the sizes of each array of weights.
     """
 
     labels: tuple[tuple[DType, tuple[int | None, ...]], ...]
-    weights: tuple[int | None, ...] | None
+    weights: tuple[tuple[int | None, ...], ...]
 
 
 def form_of(batch: Batch, outputs: Any) -> Form:
     """The form of a batch of arrays for a model with these outputs."""
-    labels = [
-        (as_dtype(array.dtype), _sizes(array, output))
-        for array, output in zip(batch.labels, nest.flatten(outputs), strict=True)
-    ]
-    if batch.weights is None:
-        return Form(tuple(labels), None)
-    sizes = _sizes(batch.weights, nest.flatten(outputs)[0])
-    return Form(tuple(labels), tuple([1 if size == 1 else None for size in sizes]))
+    flat = nest.flatten(outputs)
+    labels = [(as_dtype(array.dtype), _sizes(array, output)) for array, output in zip(batch.labels, flat, strict=True)]
+    sizes = [_sizes(array, output) for array, output in zip(batch.weights, flat, strict=False)]
+    return Form(tuple(labels), tuple([tuple([1 if size == 1 else None for size in each]) for each in sizes]))
 
 
 def fed(model: "Trainable", form: Form) -> Batch:
     """Placeholders for batches of this form."""
     inputs = [placeholder(tensor.dtype, tensor.shape, name="x") for tensor in nest.flatten(model.inputs)]
     labels = [placeholder(dtype, sizes, name="labels") for dtype, sizes in form.labels]
-    weights = None if form.weights is None else placeholder(float32, form.weights, name="sample_weight")
+    weights = [placeholder(float32, sizes, name="sample_weight") for sizes in form.weights]
     return Batch(inputs, labels, weights)
 
 
 def _counted(what: str, arrays: Sequence[Any], keys: Keys) -> str:
     """The number of arrays, and their keys, in words."""
     return f"{len(arrays)} {what}" + (f" ({', '.join(map(str, keys))})" if keys else "")
-
-
-def check_keys(what: str, keys: Keys, wanted: Any) -> None:
-    """Raise ValueError if arrays given by these keys do not tell which of the wanted tensors each is for."""
-    expected = tuple(sorted(wanted)) if isinstance(wanted, Mapping) else None
-    if keys is None or keys == expected or (expected is None and len(keys) == len(nest.flatten(wanted)) == 1):
-        return
-    given = f"{what} were given by the keys {', '.join(map(str, keys))}"
-    if expected is None:
-        raise ValueError(f"{given}, and the model has {what} without keys: give them in a list, in the model's order")
-    raise ValueError(f"{given}, and those of the model are {', '.join(map(str, expected))}")
 
 
 def _sizes(array: Any, output: Tensor) -> tuple[int | None, ...]:

@@ -1,11 +1,12 @@
 """What `fit`, `evaluate` and `predict` were asked for, checked before anything is built: epochs, data, output."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from aioflow.layers.batches import ArrayBatches, GivenBatches, batches_of
 from aioflow.layers.callback import Callback
 from aioflow.layers.conversion import are_arrays, is_list_of_batches
+from aioflow.layers.fed import Batch
 from aioflow.layers.numbers import whole
 from aioflow.layers.progress_bar import ProgressBar, ResultLine
 from aioflow.tensors.recursion import safe_repr
@@ -56,8 +57,8 @@ class Validation(NamedTuple):
     steps: int | None
 
 
-def data_of(given: Batches, validation: Validation, class_weight: Mapping[int, float] | None) -> Data:
-    """The batches to train with, weighted by classes, and those to validate with.
+def data_of(given: Batches, validation: Validation, weighted: Callable[[Batch], Batch] | None) -> Data:
+    """The batches to train with, which `weighted` gives the weights of classes, and those to validate with.
 
     ValueError or TypeError for data or settings that do not fit.
     """
@@ -65,13 +66,13 @@ def data_of(given: Batches, validation: Validation, class_weight: Mapping[int, f
         whole("validation_steps", validation.steps, 1)
     other = _validation(validation)
     split = validation.split if other is None else 0.0
-    if not split and class_weight is None:
+    if not split and weighted is None:
         return Data(given, other)
     if not isinstance(given, ArrayBatches):
         what = "validation_split divides" if split else "class_weight is for"
         raise ValueError(f"{what} arrays: an iterable gives weights itself, and needs validation_data")
     batches, part = given.divided(split, validation.steps) if split else (given, other)
-    return Data(batches if class_weight is None else batches.weighted(class_weight), part)
+    return Data(batches if weighted is None else batches.changed(weighted), part)
 
 
 def _validation(given: Validation) -> Batches | None:

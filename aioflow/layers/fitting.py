@@ -13,6 +13,7 @@ from aioflow.layers.backup import Backup, Position
 from aioflow.layers.batch_line import BatchLine
 from aioflow.layers.callback import Callback, CallbackList, Logs
 from aioflow.layers.callbacks import BackupAndRestore, History
+from aioflow.layers.computation import Computation
 from aioflow.layers.fed import Batch
 from aioflow.layers.fit_settings import Batches, Data, Schedule
 from aioflow.layers.steps import Phase, Steps
@@ -214,11 +215,11 @@ class Training:
 
     async def _begun(self, batch: Batch) -> "_Running":
         """An epoch with batches like this one, whose variables have values."""
-        steps = self._model.steps_like(batch)
+        steps = self._model.steps_like(self._model.in_order(batch))
         if self._running is None or steps is not self._steps:
             await self._model.initialize(steps.variables, self._session)
             self._steps = steps
-            self._running = _Running(self._session, self._stack.enter_context(steps.training.taken()))
+            self._running = _Running(self._model, self._session, self._stack.enter_context(steps.training.taken()))
         resumed, self._resumed = self._resumed, None
         if self._backup is not None and resumed is not None:
             kept = None if resumed.batch else self._model.learning_rate  # hooks of the epoch have set it
@@ -237,8 +238,8 @@ async def evaluated(model: "Trainable", session: Session, batches: Batches, call
         async with contextlib.aclosing(batches.epoch("the data")) as given:
             async for batch in given:
                 if running is None:
-                    steps = await model.steps_for(batch, session)
-                    running = _Running(session, stack.enter_context(steps.evaluation.taken()))
+                    steps = await model.steps_for(model.in_order(batch), session)
+                    running = _Running(model, session, stack.enter_context(steps.evaluation.taken()))
                     await running.begin()
                 (step,) = running.steps
                 number = next(numbers)
@@ -255,8 +256,9 @@ async def predicted(model: "Trainable", session: Session, batches: Batches, call
     step, found = None, list[Any]()
     async with contextlib.aclosing(batches.epoch("the data")) as given:
         async for batch in given:
+            batch = model.in_order(batch.without_labels())
             if step is None:
-                await model.made_ready(batch, session)
+                await model.initialize(model.weights, session)
                 step = session.make_callable(nest.flatten(model.outputs), feeds=nest.flatten(model.inputs))
             number = len(found)
             await callbacks.tell("on_predict_batch_begin", number, {})
@@ -273,11 +275,11 @@ class _Running:
         steps: its step; in asynchronous training one for each worker.
     """
 
-    def __init__(self, session: Session, phase: Phase) -> None:
+    def __init__(self, model: "Trainable", session: Session, phase: Phase) -> None:
         self._session: Final = session
         self._phase: Final = phase
         self.steps: Final[Sequence[Step]] = [
-            Step(session.make_callable([each.loss, update], feeds=each.feeds), each.values)
+            Step(session.make_callable([each.loss, update], feeds=each.feeds), _values(model, each))
             for each, update in zip(phase.computations, phase.updates, strict=True)
         ]
         self._total = 0.0
@@ -315,6 +317,12 @@ class _Running:
         metrics = dict(self._phase.metrics)
         values = await self._session.run(metrics) if metrics else {}
         return {"loss": self.loss, **{name: _number(value) for name, value in values.items()}}
+
+
+def _values(model: "Trainable", computation: Computation) -> Callable[[Batch], list[Any]]:
+    """The values to feed for a batch, whose arrays may be given by names."""
+    arranged = model.arrangement.of
+    return lambda batch: computation.values(arranged(batch))
 
 
 def _number(value: Any) -> Any:

@@ -1,9 +1,9 @@
 """A layer: weights, and a function of tensors that uses them."""
 
 import contextlib
+import difflib
 import functools
 import inspect
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, Self
@@ -26,6 +26,7 @@ from aioflow.layers.regularizers import Regularizer
 from aioflow.library.control import name_scope
 from aioflow.library.variables import Variable
 from aioflow.tensors import nest
+from aioflow.tensors.class_names import snake_case
 from aioflow.tensors.dtypes import DTypeLike, as_dtype, float32
 from aioflow.tensors.recursion import safe_repr
 from aioflow.tensors.shape import ShapeLike, TensorShape
@@ -64,7 +65,11 @@ class Layer:
     _made_with: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
-        """Remember the arguments, for `like_this`."""
+        """Remember the arguments, for `like_this`. TypeError for one that the class has not, by its name."""
+        kind: type = cls
+        known = _accepted(kind)
+        if known is not None:
+            _check_arguments(kind, options, known)
         made = super().__new__(cls)
         made._made_with = args, options
         return made
@@ -243,7 +248,7 @@ class Layer:
                 f"one tensor is wanted, not {len(nest.flatten(inputs))}: join several, as layers.Concatenate does, or "
                 "make one of numbers by af.constant"
             )
-        self._build_once(inputs)
+        self.build_once(inputs)
         known = dict(arguments)
         if "training" in _parameters(type(self).call):
             known["training"] = training
@@ -262,7 +267,8 @@ class Layer:
         finally:
             _inside.reset(token)
 
-    def _build_once(self, inputs: Any) -> None:
+    def build_once(self, inputs: Any) -> None:
+        """Make the weights for inputs like these, unless they are made. ValueError if they are in another graph."""
         graph = same_graph(*nest.flatten(inputs)).root
         if not self.built:
             with graph.as_default(), graph.name_scope(f"{self._named(graph)}/"):  # outside of a loop with the call
@@ -281,7 +287,7 @@ class Layer:
     def _named(self, graph: Graph) -> str:
         if self._name is None:
             outer = _inside.get()
-            wanted = self._given_name or _snake_case(type(self).__name__)
+            wanted = self._given_name or snake_case(type(self).__name__)
             with graph.name_scope(None if outer is None else f"{outer.name}/"):
                 self._name = graph.unique_name(wanted)
         return self._name
@@ -297,7 +303,7 @@ class Layer:
     @property
     def name(self) -> str:
         """Its name; before the first call that it will have if no other layer takes it."""
-        return self._name or self._given_name or _snake_case(type(self).__name__)
+        return self._name or self._given_name or snake_case(type(self).__name__)
 
     @property
     def trainable(self) -> bool:
@@ -416,16 +422,35 @@ def _parameters(function: Callable[..., Any]) -> Sequence[str]:
     return list(inspect.signature(function).parameters)
 
 
+def _check_arguments(kind: type, options: Iterable[str], known: Sequence[str]) -> None:
+    """Raise TypeError for an argument that is not known."""
+    for option in options:
+        if option not in known:
+            close = difflib.get_close_matches(option, known, 1)
+            mend = f"; did you mean {close[0]!r}?" if close else ""
+            raise TypeError(f"{kind.__name__} has no argument {option!r}{mend}")
+
+
+@functools.cache
+def _accepted(kind: type) -> Sequence[str] | None:
+    """The names of the arguments of a class of layers; None if one outside of aioflow decides about further ones."""
+    found: list[str] = []
+    for each in kind.__mro__:
+        if "__init__" in vars(each):
+            parameters = inspect.signature(vars(each)["__init__"]).parameters.values()
+            found += [parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
+            if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+                return found
+            if not each.__module__.startswith("aioflow."):
+                return None
+    return found
+
+
 @functools.cache
 def _takes_one_tensor(call: Callable[..., Any]) -> bool:
     """Whether the first parameter is annotated as a tensor, and so is no structure."""
     annotations = [each.annotation for each in inspect.signature(call).parameters.values()]
     return annotations[1:2] == [Tensor]
-
-
-def _snake_case(name: str) -> str:
-    """`Conv2DTranspose` becomes `conv2d_transpose`."""
-    return re.sub("([a-z])([A-Z])", r"\1_\2", re.sub("(.)([A-Z][a-z0-9]+)", r"\1_\2", name)).lower()
 
 
 def _parts(value: Any) -> Iterable[Layer]:

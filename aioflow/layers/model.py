@@ -8,6 +8,7 @@ from aioflow.kernels.array.constants import placeholder
 from aioflow.layers.functional import Composition
 from aioflow.layers.layer import Layer
 from aioflow.layers.numbers import sizes, whole
+from aioflow.layers.part_names import name_input
 from aioflow.layers.summary import describe
 from aioflow.layers.trainable import Trainable
 from aioflow.tensors import nest
@@ -21,16 +22,18 @@ def Input(
 ) -> Tensor:
     """A placeholder for a batch: [batch_size, *shape], to begin the composition of a model with.
 
+    Dicts of arrays give its values by its name.
+
     TypeError for anything but sizes, ValueError for ones below 0, or a batch below 1.
 
     Examples:
         >>> af.Input([4])
         <af.Tensor 'input:0' float32[?, 4]>
     """
-    if shape is None:
-        return placeholder(dtype, None, name=name or "input")
     batch = None if batch_size is None else whole("batch_size", batch_size, 1)
-    return placeholder(dtype, [batch, *sizes("shape", shape).as_list()], name=name or "input")
+    whole_shape = None if shape is None else [batch, *sizes("shape", shape).as_list()]
+    made = placeholder(dtype, whole_shape, name=name or "input")
+    return made if name is None else name_input(made, name)
 
 
 def _check_tensors(what: str, given: Any) -> None:

@@ -86,6 +86,7 @@ class MultiHeadAttention(Layer):
             "bias_regularizer": bias_regularizer,
             "kernel_constraint": kernel_constraint,
             "bias_constraint": bias_constraint,
+            "dtype": self.dtype,
         }
         self.query = Dense(self.num_heads * self.key_dim, name="query", **self._dense)
         self.key = Dense(self.num_heads * self.key_dim, name="key", **self._dense)

@@ -5,17 +5,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from aioflow.graph.operation import Tensor
-from aioflow.kernels.array.constants import ones_like
-from aioflow.kernels.array.shapes import reshape, shape, squeeze
-from aioflow.kernels.array.sorting import in_top_k
 from aioflow.kernels.math.casting import cast
-from aioflow.kernels.math.comparison import equal, greater
-from aioflow.kernels.math.reduction import argmax
-from aioflow.library.losses.objectives import NAMES, beside, known_classes, loss_of
-from aioflow.library.metrics.areas import auc
+from aioflow.library.losses.by_name import NAMES, loss_of
+from aioflow.library.losses.objectives import beside
+from aioflow.library.metrics import accuracies, curves, decisions, f_scores, fits, loss_means
 from aioflow.library.metrics.means import mean
-from aioflow.library.metrics.rates import precision, recall
-from aioflow.tensors.dtypes import float32, int64
+from aioflow.library.metrics.metric import Metric
+from aioflow.tensors.dtypes import float32
 from aioflow.tensors.recursion import safe_repr
 
 Measured = tuple[Tensor, Tensor]
@@ -24,15 +20,15 @@ Function = Callable[[Tensor, Tensor, Tensor | None], Measured]
 """(labels, predictions, weights of the elements) -> what is measured."""
 
 
-class Metric(NamedTuple):
+class NamedMetric(NamedTuple):
     """A metric with its name."""
 
     name: str
     function: Function
 
 
-def metric_of(given: Any, labels: Tensor, predictions: Tensor) -> Metric:
-    """The metric of that name, or of that function, for labels and predictions of these shapes.
+def metric_of(given: Any, labels: Tensor, predictions: Tensor) -> NamedMetric:
+    """The metric of that name, class or function, for labels and predictions of these shapes.
 
     A function (labels, predictions) gives a tensor, whose mean is measured, or the value of a metric and its update, as
     the functions of `af.metrics` do.
@@ -40,8 +36,12 @@ def metric_of(given: Any, labels: Tensor, predictions: Tensor) -> Metric:
     check_metric(given)
     if isinstance(given, str):
         name = _accuracy_for(labels, predictions) if given.lower() in _ACCURACY else given.lower()
-        return Metric(given, _named(name))
-    return Metric(getattr(given, "__name__", type(given).__name__), lambda *values: _of_function(given, *values))
+        return NamedMetric(given, _named(name))
+    if isinstance(given, type) and issubclass(given, Metric):
+        given = given()
+    if isinstance(given, Metric):
+        return NamedMetric(given.name, given)
+    return NamedMetric(getattr(given, "__name__", type(given).__name__), lambda *values: _of_function(given, *values))
 
 
 def check_metric(given: Any) -> None:
@@ -50,15 +50,15 @@ def check_metric(given: Any) -> None:
         if not callable(given):
             raise TypeError(f"a metric is a name or a function of labels and predictions, not {safe_repr(given)}")
         return
-    known = [*_FUNCTIONS, *NAMES, *_ACCURACY]
+    known = [*_CLASSES, *NAMES, *_ACCURACY]
     if given.lower() not in known:
         close = difflib.get_close_matches(given.lower(), known, 1)
         raise ValueError(f"no metric is named {given!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
 
 
 def _named(name: str) -> Function:
-    if name in _FUNCTIONS:
-        return _FUNCTIONS[name]
+    if name in _CLASSES:
+        return _CLASSES[name]()
     loss = loss_of(name)
     return lambda labels, predictions, weights: _mean(loss.of(labels, predictions), weights)
 
@@ -94,60 +94,19 @@ def _accuracy_for(labels: Tensor, predictions: Tensor) -> str:
     return "sparse_categorical_accuracy" if sparse else "categorical_accuracy"
 
 
-def _binary_accuracy(labels: Tensor, predictions: Tensor, weights: Tensor | None) -> Measured:
-    if (labels.shape.ndims or 0) < (predictions.shape.ndims or 0):
-        labels = labels[..., None]
-    return _mean(equal(cast(labels, predictions.dtype), cast(greater(predictions, 0.5), predictions.dtype)), weights)
-
-
-def _categorical_accuracy(labels: Tensor, predictions: Tensor, weights: Tensor | None) -> Measured:
-    return _mean(equal(argmax(labels, -1), argmax(predictions, -1)), weights)
-
-
-def _sparse_accuracy(labels: Tensor, predictions: Tensor, weights: Tensor | None) -> Measured:
-    return _mean(equal(_classes(labels, predictions), argmax(predictions, -1)), weights)
-
-
-def _classes(labels: Tensor, predictions: Tensor) -> Tensor:
-    flat = labels.shape.ndims == predictions.shape.ndims
-    return cast(squeeze(labels, [-1]) if flat else labels, int64)
-
-
-def _thresholded(function: Callable[..., Measured]) -> Function:
-    def measure(labels: Tensor, predictions: Tensor, weights: Tensor | None) -> Measured:
-        return function(*_flat(labels, greater(predictions, 0.5), weights))
-
-    return measure
-
-
-def _auc(labels: Tensor, predictions: Tensor, weights: Tensor | None) -> Measured:
-    return auc(*_flat(labels, predictions, weights))
-
-
-def _flat(labels: Tensor, predictions: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
-    """All three as vectors, with a weight for each prediction."""
-    if weights is not None:
-        whole = ones_like(predictions, float32)
-        weights = reshape(beside(weights, whole) * whole, [-1])
-    return reshape(labels, [-1]), reshape(predictions, [-1]), weights
-
-
-def _top_5(classes: Callable[[Tensor, Tensor], Tensor]) -> Function:
-    """Whether the right class is among the best 5, for predictions [batch, ..., classes]."""
-
-    def measure(labels: Tensor, predictions: Tensor, weights: Tensor | None) -> Measured:
-        right = classes(labels, predictions)
-        found = in_top_k(reshape(predictions, [-1, known_classes(predictions)]), reshape(right, [-1]), 5)
-        return _mean(reshape(found, shape(right)), weights)
-
-    return measure
-
-
 _ACCURACY: Final = ("accuracy", "acc")
 """The names of the accuracy whose kind depends on the shapes of labels and predictions."""
-_FUNCTIONS: Final[Mapping[str, Function]] = {
-    "auc": _auc, "binary_accuracy": _binary_accuracy, "categorical_accuracy": _categorical_accuracy,
-    "precision": _thresholded(precision), "recall": _thresholded(recall),
-    "sparse_categorical_accuracy": _sparse_accuracy, "sparse_top_k_categorical_accuracy": _top_5(_classes),
-    "top_k_categorical_accuracy": _top_5(lambda labels, _: argmax(labels, -1)),
+_CLASSES: Final[Mapping[str, Callable[[], Metric]]] = {
+    "auc": curves.AUC, "binary_accuracy": accuracies.BinaryAccuracy,
+    "categorical_accuracy": accuracies.CategoricalAccuracy,
+    "concordance_correlation": fits.ConcordanceCorrelation, "cosine_similarity": loss_means.CosineSimilarity,
+    "f1_score": f_scores.F1Score, "false_negatives": decisions.FalseNegatives,
+    "false_positives": decisions.FalsePositives, "pearson_correlation": fits.PearsonCorrelation,
+    "precision": decisions.Precision, "r2_score": fits.R2Score, "recall": decisions.Recall,
+    "root_mean_squared_error": fits.RootMeanSquaredError,
+    "sparse_categorical_accuracy": accuracies.SparseCategoricalAccuracy,
+    "sparse_top_k_categorical_accuracy": accuracies.SparseTopKCategoricalAccuracy,
+    "top_k_categorical_accuracy": accuracies.TopKCategoricalAccuracy, "true_negatives": decisions.TrueNegatives,
+    "true_positives": decisions.TruePositives,
 }  # fmt: skip
+"""The metrics by name, besides the means of losses."""

@@ -49,15 +49,20 @@ class Replicas:
         towers = [self._forward(model, settings, number, share) for number, share in enumerate(shares)]
         with self._at(0):
             rows = add_n([tower.rows for tower in towers])
-            counts = [add_n(list(each)) for each in zip(*[tower.counts for tower in towers], strict=True)]
-        losses = [self._loss(model, settings, tower, rows, counts, number) for number, tower in enumerate(towers)]
+            columns = zip(*[tower.counts for tower in towers], strict=True)
+            counts = [None if each[0] is None else add_n(list(each)) for each in columns]
+        parts = [self._parts(tower, counts, number) for number, tower in enumerate(towers)]
+        losses = [
+            self._loss(model, settings, tower, rows, parts[number], number) for number, tower in enumerate(towers)
+        ]
         with self._at(0):
             loss = add_n(losses)
+            whole = [None if each[0] is None else add_n(list(each)) for each in zip(*parts, strict=True)]
             batch, outputs = _joined(shares), _joined_outputs([tower.outputs for tower in towers])
         updates = [self._update(losses, loss, weights, counter)] if weights else []
         equalize = self.equalized(weights, slots=True)
         updates += towers[0].updates
-        return Computation(shares, batch, outputs, loss, updates, equalize, self.strategy.devices[0])
+        return Computation(shares, batch, outputs, loss, whole, updates, equalize, self.strategy.devices[0])
 
     def _fed(self, model: "Trainable", form: Form, number: int) -> Batch:
         with self._at(number):
@@ -71,25 +76,32 @@ class Replicas:
             outputs = nest.flatten(model(inputs, training=True))
             rows = cast(shape(share.inputs[0])[0], float32)
             parts = [
-                summed_loss(loss, labels, output, share.weights, rows)
-                for loss, labels, output in zip(settings.losses, share.labels, outputs, strict=True)
+                None if loss is None else summed_loss(loss, share.labels[at], output, share.weights_of(at), rows)
+                for at, (loss, output) in enumerate(zip(settings.losses, outputs, strict=True))
             ]
-            sums, counts = [part.total for part in parts], [part.number(rows) for part in parts]
-        self._check_reads(model, [*sums, *effects.losses], number)
+            sums = [None if part is None else part.total for part in parts]
+            counts = [None if part is None else part.number(rows) for part in parts]
+        self._check_reads(model, [*[each for each in sums if each is not None], *effects.losses], number)
         return _Tower(outputs, sums, counts, effects.losses, effects.updates, rows)
 
+    def _parts(self, tower: "_Tower", counts: Sequence[Tensor | None], number: int) -> list[Tensor | None]:
+        """The part of a replica in the loss of each output for the whole batch."""
+        with self._at(number):
+            return [
+                None if total is None or count is None else div_no_nan(total, count)
+                for total, count in zip(tower.sums, counts, strict=True)
+            ]
+
     def _loss(
-        self, model: "Trainable", settings: "Settings", tower: "_Tower", rows: Tensor, counts: Sequence[Tensor],
+        self, model: "Trainable", settings: "Settings", tower: "_Tower", rows: Tensor, parts: Sequence[Tensor | None],
         number: int,
     ) -> Tensor:  # fmt: skip
         """The part of a replica in the loss of the whole batch. The first one has the penalties of the weights, too."""
         with self._at(number):
-            parts = [
-                div_no_nan(total, count) * factor
-                for total, count, factor in zip(tower.sums, counts, settings.factors, strict=True)
-            ]
+            pairs = zip(parts, settings.factors, strict=True)
+            chosen = [part * factor for part, factor in pairs if part is not None]
             added = [multiply_no_nan(loss, tower.rows / rows) for loss in tower.losses]
-            return add_n([*parts, *added, *([] if number else model.losses)])
+            return add_n([*chosen, *added, *([] if number else model.losses)])
 
     def _update(
         self, losses: Sequence[Tensor], loss: Tensor, weights: Sequence[Variable], counter: Variable | None
@@ -146,16 +158,16 @@ class _Tower(NamedTuple):
 
     Attributes:
         outputs: its outputs.
-        sums: for each output the sum of its losses.
-        counts: for each output the number of its losses.
+        sums: for each output the sum of its losses; None without a loss.
+        counts: for each output the number of its losses; None without a loss.
         losses: the losses that layers added.
         updates: the updates that layers added.
         rows: the number of its elements.
     """
 
     outputs: Sequence[Tensor]
-    sums: Sequence[Tensor]
-    counts: Sequence[Tensor]
+    sums: Sequence[Tensor | None]
+    counts: Sequence[Tensor | None]
     losses: Sequence[Tensor]
     updates: Sequence[Operation]
     rows: Tensor
@@ -164,7 +176,7 @@ class _Tower(NamedTuple):
 def _joined(shares: Sequence[Batch]) -> Batch:
     """The whole batch."""
     labels = [concat(list(each), 0) for each in zip(*[share.labels for share in shares], strict=True)]
-    weights = None if shares[0].weights is None else concat([share.weights for share in shares], 0)
+    weights = [concat(list(each), 0) for each in zip(*[share.weights for share in shares], strict=True)]
     return Batch([], labels, weights)
 
 

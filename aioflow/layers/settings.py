@@ -9,11 +9,14 @@ from typing import Any, Final, NamedTuple
 from aioflow.layers.distribute import Strategy
 from aioflow.layers.named_metrics import check_metric
 from aioflow.layers.numbers import number
+from aioflow.layers.part_names import Names, by_names, output_names
 from aioflow.layers.replicated import Replicas
-from aioflow.library.losses.objectives import Loss, loss_of
+from aioflow.library.losses.by_name import loss_of
+from aioflow.library.losses.objectives import Loss
 from aioflow.library.variables import Variable
 from aioflow.tensors import nest
 from aioflow.tensors.recursion import safe_repr
+from aioflow.train.decoupled_decay import AdamWOptimizer
 from aioflow.train.optimizer import Optimizer
 from aioflow.train.optimizers import (
     AdadeltaOptimizer,
@@ -27,6 +30,7 @@ from aioflow.train.optimizers import (
 
 OPTIMIZERS: Final[Mapping[str, tuple[Callable[[Any], Optimizer], float]]] = {
     "adadelta": (AdadeltaOptimizer, 0.001), "adagrad": (AdagradOptimizer, 0.001), "adam": (AdamOptimizer, 0.001),
+    "adamw": (lambda rate: AdamWOptimizer(0.004, rate), 0.001),
     "ftrl": (FtrlOptimizer, 0.001), "momentum": (lambda rate: MomentumOptimizer(rate, 0.9), 0.01),
     "rmsprop": (RMSPropOptimizer, 0.001), "sgd": (GradientDescentOptimizer, 0.01),
 }  # fmt: skip
@@ -37,40 +41,56 @@ class Settings(NamedTuple):
     """What `compile` was given, for each output of the model.
 
     Attributes:
-        losses: the losses.
+        names: the names of outputs; None for an output by itself.
+        losses: the losses; None for an output without one.
         factors: the factor of each loss.
         metrics: the metrics, as names or functions.
         weighted_metrics: the metrics to which weights of elements apply.
     """
 
-    losses: Sequence[Loss]
+    names: Names
+    losses: Sequence[Loss | None]
     factors: Sequence[float]
     metrics: Sequence[Sequence[Any]]
     weighted_metrics: Sequence[Sequence[Any]]
 
+    def before(self, number: int) -> str:
+        """What the names of metrics of an output begin with, so that they differ from those of other outputs."""
+        return "" if self.names is None or len(self.names) == 1 else f"{self.names[number]}_"
+
 
 def settings_of(outputs: Any, loss: Any, loss_weights: Any, metrics: Any, weighted_metrics: Any) -> Settings:
     """The settings of a model with these outputs. ValueError for an unknown name, or another structure."""
-    count = len(nest.flatten(outputs))
-    losses = [loss_of(each) for each in _for_each("loss", loss, outputs)]
-    weights = [1.0] * count if loss_weights is None else _for_each("loss_weights", loss_weights, outputs)
-    factors = [number("a factor of loss_weights", each) for each in weights]
-    named = [
-        _lists(what, given, outputs, count)
-        for what, given in (("metrics", metrics), ("weighted_metrics", weighted_metrics))
+    losses = [None if each is None else loss_of(each) for each in _losses(loss, outputs)]
+    factors = [
+        1.0 if each is None else number("a factor of loss_weights", each)
+        for each in _for_each("loss_weights", loss_weights, outputs)
     ]
-    return Settings(losses, factors, *named)
+    named = [
+        _lists(what, given, outputs) for what, given in (("metrics", metrics), ("weighted_metrics", weighted_metrics))
+    ]
+    return Settings(output_names(outputs), losses, factors, *named)
 
 
-def _lists(what: str, given: Any, outputs: Any, count: int) -> list[list[Any]]:
+def _losses(given: Any, outputs: Any) -> list[Any]:
+    """A loss for each output; None for one that has None. ValueError if a key is missing, or no output has a loss."""
+    if isinstance(given, Mapping) and _is_flat(outputs):
+        missing = [name for name in output_names(outputs) or () if name not in given]
+        if missing:
+            raise ValueError(f"loss has no key for {', '.join(missing)}: give each output a loss, or None")
+    found = _for_each("loss", given, outputs)
+    if all(each is None for each in found):
+        raise ValueError("loss is None for all outputs: give one of them a loss")
+    return found
+
+
+def _lists(what: str, given: Any, outputs: Any) -> list[list[Any]]:
     """A list of metrics for each output. ValueError for an unknown name, TypeError for something else."""
-    if count == 1:
-        if not isinstance(given, (list, tuple, NoneType)):
-            raise TypeError(f"{what} is a list of names and functions, not {safe_repr(given)}")
-        each = [given or []]
-    else:
-        each = [[] for _ in range(count)] if not given else _for_each(what, given, outputs)
-    found = [list(item) if isinstance(item, (list, tuple)) else [item] for item in each]
+    count = len(nest.flatten(outputs))
+    if not isinstance(given, (list, tuple, Mapping, NoneType)) and count == 1:
+        raise TypeError(f"{what} is a list of names and functions, not {safe_repr(given)}")
+    each = [given or []] if count == 1 and not isinstance(given, Mapping) else _for_each(what, given or None, outputs)
+    found = [list(item) if isinstance(item, (list, tuple)) else [] if item is None else [item] for item in each]
     for metric in itertools.chain.from_iterable(found):
         check_metric(metric)
     return found
@@ -115,11 +135,19 @@ def check_optimizer(given: Any) -> None:
         raise ValueError(f"no optimizer is named {given!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
 
 
+def _is_flat(outputs: Any) -> bool:
+    """Whether it is an output, or a list or a dict of outputs that are not nested any further."""
+    items = outputs.values() if isinstance(outputs, Mapping) else outputs
+    return not nest.is_nested(outputs) or not any(nest.is_nested(item) for item in items)
+
+
 def _for_each(what: str, given: Any, outputs: Any) -> list[Any]:
-    """The values for the outputs, in order: one for all, or a structure like that of the outputs."""
+    """The values for the outputs, in order: one for all, or a structure like that of the outputs, or a dict by name."""
     flat = nest.flatten(outputs)
     if not nest.is_nested(given):
         return [given] * len(flat)
+    if isinstance(given, Mapping) and _is_flat(outputs):
+        return by_names(what, given, output_names(outputs))
     if nest.is_nested(outputs):
         return nest.flatten_up_to(outputs, given)
     values = nest.flatten(given)

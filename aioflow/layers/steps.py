@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
@@ -14,7 +14,7 @@ from aioflow.layers import calls
 from aioflow.layers.computation import Computation, Place, at
 from aioflow.layers.fed import Batch, Form, fed
 from aioflow.layers.masks import mask_of
-from aioflow.layers.named_metrics import metric_of, weights_and_mask
+from aioflow.layers.measuring import measured
 from aioflow.layers.settings import Optimizing, Settings
 from aioflow.library.control import group
 from aioflow.library.metrics.state import SharedVariables
@@ -75,7 +75,7 @@ class Phases:
         built = []
         for number, each in enumerate(self.computations):
             with at(each.place), shared.used():
-                built.append(_measured(each, self._settings))
+                built.append(measured(each, self._settings))
             if number == 0:
                 own = [each for each in _variables(graph) if each not in before]
             _check_shared(graph, before, own)
@@ -87,21 +87,6 @@ class Phases:
         ]
         (metrics, _), updates = built[0], [update for _, update in built]
         return Phase(self.computations, updates, metrics, group(*begin) if begin else None, equalize)
-
-
-def _measured(of: Computation, settings: Settings) -> tuple[Mapping[str, Tensor], Operation]:
-    """The values of metrics by name, and an operation that updates them and does the updates of the computation."""
-    values: dict[str, Tensor] = {}
-    done = list(of.updates)
-    chosen = zip(settings.metrics, settings.weighted_metrics, of.batch.labels, of.outputs, strict=True)
-    for metrics, weighted, labels, output in chosen:
-        pairs = [*[(each, None) for each in metrics], *[(each, of.batch.weights) for each in weighted]]
-        for given, weights in pairs:
-            metric = metric_of(given, labels, output)
-            name = _unused(metric.name, values)
-            values[name], update = metric.function(labels, output, weights_and_mask(weights, mask_of(output)))
-            done.append(update.op)
-    return values, group(*done)
 
 
 def _check_shared(graph: Graph, before: set[Variable], own: Sequence[Variable]) -> None:
@@ -155,11 +140,12 @@ def _trained_alone(
     with at(place), calls.gathered_effects() as effects:
         batch = fed(model, form)
         outputs = _outputs(model, batch, training=True)
-        loss = _loss(model, settings, batch, outputs, effects)
+        losses = _losses(settings, batch, outputs)
+        loss = _whole_loss(model, settings, losses, effects)
     weights, counter = model.trainable_weights, _counter(model.graph)
     minimize = functools.partial(optimizing.optimizer.minimize, colocate_gradients_with_ops=place is not None)
     updates = [minimize(loss, counter, weights)] if weights else []
-    return Computation([batch], batch, outputs, loss, [*updates, *effects.updates], place=place)
+    return Computation([batch], batch, outputs, loss, losses, [*updates, *effects.updates], place=place)
 
 
 def _evaluated(model: "Trainable", settings: Settings, form: Form, place: Place) -> Computation:
@@ -167,8 +153,9 @@ def _evaluated(model: "Trainable", settings: Settings, form: Form, place: Place)
     with at(place), calls.gathered_effects() as effects:
         batch = fed(model, form)
         outputs = _outputs(model, batch, training=False)
-        loss = _loss(model, settings, batch, outputs, effects)
-    return Computation([batch], batch, outputs, loss, place=place)
+        losses = _losses(settings, batch, outputs)
+        loss = _whole_loss(model, settings, losses, effects)
+    return Computation([batch], batch, outputs, loss, losses, place=place)
 
 
 def _outputs(model: "Trainable", batch: Batch, training: bool) -> list[Tensor]:
@@ -176,13 +163,20 @@ def _outputs(model: "Trainable", batch: Batch, training: bool) -> list[Tensor]:
     return nest.flatten(model(inputs, training=training))
 
 
-def _loss(
-    model: "Trainable", settings: Settings, batch: Batch, outputs: Sequence[Tensor], effects: calls.Effects
+def _losses(settings: Settings, batch: Batch, outputs: Sequence[Tensor]) -> list[Tensor | None]:
+    """The loss of each output; None for one that has none."""
+    return [
+        None if loss is None else loss(batch.labels[number], output, batch.weights_of(number), mask_of(output))
+        for number, (loss, output) in enumerate(zip(settings.losses, outputs, strict=True))
+    ]
+
+
+def _whole_loss(
+    model: "Trainable", settings: Settings, losses: Sequence[Tensor | None], effects: calls.Effects
 ) -> Tensor:
-    parts = []
-    for loss, factor, labels, output in zip(settings.losses, settings.factors, batch.labels, outputs, strict=True):
-        part = loss(labels, output, batch.weights, mask_of(output))
-        parts.append(part if factor == 1 else part * factor)
+    """The sum of the losses of outputs, times their factors, and of all that layers add."""
+    pairs = [(loss, factor) for loss, factor in zip(losses, settings.factors, strict=True) if loss is not None]
+    parts = [loss if factor == 1 else loss * factor for loss, factor in pairs]
     terms = [*parts, *effects.losses, *model.losses]
     return terms[0] if len(terms) == 1 else add_n(terms)
 
@@ -202,10 +196,3 @@ def _variables_of(ends: Sequence[Operation]) -> list[Variable]:
     """The global variables that a run of these operations uses."""
     used = calls.sources(ends)
     return [each for each in ends[0].graph.get_collection(GraphKeys.GLOBAL_VARIABLES) if each.op in used]
-
-
-def _unused(name: str, values: Mapping[str, Any]) -> str:
-    found, count = name, 1
-    while found in values:
-        found, count = f"{name}_{count}", count + 1
-    return found

@@ -2,7 +2,7 @@
 
 import contextlib
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -10,16 +10,19 @@ from aioflow.graph.building import get_default_graph
 from aioflow.graph.default_session import default_session
 from aioflow.graph.graph import Graph
 from aioflow.layers import fitting
+from aioflow.layers.arrangement import Arrangement
 from aioflow.layers.batches import batches_of
 from aioflow.layers.callback import Callback, CallbackList
 from aioflow.layers.callbacks import History
+from aioflow.layers.class_weights import check_class_weight, with_class_weights
 from aioflow.layers.conversion import batch_of
 from aioflow.layers.distribute import Strategy, checked_strategy
-from aioflow.layers.fed import Batch, Form, Keys, check_keys, form_of, input_like
+from aioflow.layers.fed import Batch, Form, Keys, form_of, input_like, value_of
 from aioflow.layers.fit_settings import Schedule, Validation, data_of, told
 from aioflow.layers.layer import Layer, undone_on_failure
 from aioflow.layers.numbers import at_least, is_sequence, switch
 from aioflow.layers.own_session import OwnSession
+from aioflow.layers.part_names import output_names
 from aioflow.layers.recurrent_loop import STATES
 from aioflow.layers.settings import Optimizing, Settings, check_optimizer, settings_of
 from aioflow.layers.steps import Steps
@@ -72,10 +75,11 @@ class Trainable(Layer):
         Args:
             optimizer: a name such as "adam", or an `af.train.Optimizer`.
             loss: a name such as "mse", an object of `af.losses`, or a function (labels, predictions) -> losses; for
-                several outputs a structure of these like that of the outputs, or one for all.
+                several outputs a structure of these like that of the outputs, a dict by their names, or one for all.
+                None in it leaves the output out of the loss.
             metrics: a list of names such as "accuracy", or functions (labels, predictions) that give a tensor or, as
                 those of `af.metrics`, a value and its update; for several outputs a structure of lists.
-            loss_weights: a factor for each loss.
+            loss_weights: a factor for each loss, in the same forms.
             weighted_metrics: metrics as above, to which the weights of elements and classes apply.
             strategy: the devices that `fit` trains on, see `af.distribute`; one by default.
 
@@ -128,7 +132,7 @@ class Trainable(Layer):
         validation_split: float = 0.0,
         validation_data: Any = None,
         shuffle: bool = True,
-        class_weight: Mapping[int, float] | None = None,
+        class_weight: Mapping[Any, Any] | None = None,
         sample_weight: Any = None,
         initial_epoch: int = 0,
         steps_per_epoch: int | None = None,
@@ -141,9 +145,10 @@ class Trainable(Layer):
         """Train the model.
 
         Args:
-            x: arrays, in the structure of the inputs; or an iterable or async iterable of batches, such as a dataset:
-                tuples of inputs, labels and, if there are any, weights.
-            y: labels for each element, in the structure of the outputs; not beside an iterable.
+            x: arrays, in the structure of the inputs or in a dict by their names; or an iterable or async iterable of
+                batches, such as a dataset: tuples of inputs, labels and, if there are any, weights.
+            y: labels for each element, in the structure of the outputs or in a dict by their names; not beside an
+                iterable.
             batch_size: the elements of a step, 32 by default. The last batch of an epoch may have fewer.
             epochs: the number of the last epoch.
             verbose: 0 writes nothing, 1 draws a bar, 2 writes a line for each epoch; "auto" draws a bar in a terminal.
@@ -151,8 +156,9 @@ class Trainable(Layer):
             validation_split: the part of the arrays, from their end, for validation only; not with `validation_data`.
             validation_data: (inputs, labels) or (inputs, labels, weights), or batches as for `x`.
             shuffle: whether arrays are trained in a new random order in each epoch.
-            class_weight: a factor for the elements of each class in training, by its number; not beside an iterable.
-            sample_weight: a factor for each element.
+            class_weight: a factor for the elements of each class in training, by its number, or a dict of such dicts
+                by the names of outputs; not beside an iterable.
+            sample_weight: a factor for each element; or a list of such arrays, one for each output, or a dict of them.
             initial_epoch: the number of the first epoch.
             steps_per_epoch: the batches of an epoch, needed if `x` gives batches without end.
             validation_steps: the batches of a validation, likewise.
@@ -163,6 +169,7 @@ class Trainable(Layer):
 
         Returns:
             The history: `.history["loss"]` has a value for each epoch, and so has every metric, and `val_` of each.
+            With several outputs it has the loss of each, such as `class_loss`, and the names of metrics begin likewise.
 
         Raises:
             RuntimeError: the model is not compiled.
@@ -177,7 +184,7 @@ class Trainable(Layer):
         given = batches_of(x, y, sample_weight, batch_size, steps_per_epoch, switch("shuffle", shuffle))
         size = batch_size if validation_batch_size is None else validation_batch_size
         validation = Validation(validation_data, validation_split, size, validation_steps)
-        data = data_of(given, validation, class_weight)
+        data = data_of(given, validation, self._weighting(class_weight))
         training = fitting.Training(self, used, data, shown, schedule, int(verbose != 0))
         with self._using(used):
             return await training.run()
@@ -236,7 +243,7 @@ class Trainable(Layer):
     async def train_on_batch(self, x: Any, y: Any, sample_weight: Any = None, session: Session | None = None) -> float:
         """Take one step of training, and return its loss."""
         self._check_compiled()
-        used, batch = self._session_for(session), batch_of((x, y, sample_weight))
+        used, batch = self._session_for(session), self.in_order(batch_of((x, y, sample_weight)))
         training = (await self.steps_for(batch, used)).training.computations[0]
         if training.equalize is not None:
             await used.run(training.equalize)
@@ -246,7 +253,7 @@ class Trainable(Layer):
     async def test_on_batch(self, x: Any, y: Any, sample_weight: Any = None, session: Session | None = None) -> float:
         """The loss of one batch, in use."""
         self._check_compiled()
-        used, batch = self._session_for(session), batch_of((x, y, sample_weight))
+        used, batch = self._session_for(session), self.in_order(batch_of((x, y, sample_weight)))
         evaluation = (await self.steps_for(batch, used)).evaluation.computations[0]
         return float(await used.run(evaluation.loss, evaluation.feeding(batch)))
 
@@ -293,7 +300,7 @@ class Trainable(Layer):
         key = "assign", *[id(variable) for variable in variables]
         if key not in self._kept:
             with self.graph.as_default():
-                fed = [input_like(variable) for variable in variables]
+                fed = [value_of(variable) for variable in variables]
                 done = group(*[each.assign(value).op for each, value in zip(variables, fed, strict=True)])
             self._kept[key] = fed, done
         fed, done = self._kept[key]
@@ -363,6 +370,34 @@ class Trainable(Layer):
 
     # Steps
 
+    def in_order(self, batch: Batch) -> Batch:
+        """The batch with arrays and weights in the order of inputs and outputs, which may have been given by names.
+
+        The model is composed for it, if its outputs are not known yet. ValueError if its parts are not those of the
+        model.
+        """
+        self.compose(batch)
+        return self.arrangement.of(batch)
+
+    @property
+    def arrangement(self) -> Arrangement:
+        """The order and the precision in which it takes arrays, once its inputs and outputs are known."""
+        if "arrangement" not in self._kept:
+            self._kept["arrangement"] = Arrangement(self.inputs, self.outputs)
+        found: Arrangement = self._kept["arrangement"]
+        return found
+
+    def _weighting(self, class_weight: Any) -> Callable[[Batch], Batch] | None:
+        """What gives arrays the weights of classes; None for None. TypeError for what are none."""
+        if class_weight is None:
+            return None
+        check_class_weight(class_weight)
+
+        def weighted(batch: Batch) -> Batch:
+            return with_class_weights(self.in_order(batch), class_weight, output_names(self.outputs))
+
+        return weighted
+
     async def steps_for(self, batch: Batch, session: Session) -> Steps:
         """The operations for batches like this one, whose variables have values."""
         steps = self.steps_like(batch)
@@ -370,8 +405,7 @@ class Trainable(Layer):
         return steps
 
     def steps_like(self, batch: Batch) -> Steps:
-        """The operations for batches like this one, built if there are none yet."""
-        self.compose(batch)
+        """The operations for batches like this one, which is in order, built if there are none yet."""
         self._check_labels(batch)
         form = form_of(batch, self.outputs)
         if form not in self._steps:
@@ -380,29 +414,27 @@ class Trainable(Layer):
                 self._steps[form] = Steps(self, self._chosen(), form, optimizing)
         return self._steps[form]
 
-    async def made_ready(self, batch: Batch, session: Session) -> None:
-        """Know its outputs for inputs like those of the batch, and give its weights values in the session."""
-        self.compose(batch)
-        await self.initialize(self.weights, session)
-
     def compose(self, batch: Batch) -> None:
         """Call the model with placeholders like the inputs of this batch, if its outputs are not known yet."""
         if self.outputs is None:
             place = contextlib.nullcontext() if self._strategy is None else self._strategy.scope()
             with self.graph.as_default(), place, self.graph.transaction(), undone_on_failure():
-                inputs = [input_like(array) for array in batch.inputs]
+                dtype = next((layer.dtype for layer in self.layers), self.dtype)
+                inputs = [input_like(array, dtype) for array in batch.inputs]
                 given = _in_structure(inputs, batch.input_keys)
                 self.inputs, self.outputs = given, self(given)
         wanted = len(nest.flatten(self.inputs))
         if len(batch.inputs) != wanted:
             raise ValueError(f"{self.name!r} has {wanted} inputs, and {len(batch.inputs)} arrays were given")
-        check_keys("inputs", batch.input_keys, self.inputs)
 
     def _check_labels(self, batch: Batch) -> None:
         wanted = len(nest.flatten(self.outputs))
         if len(batch.labels) != wanted:
             raise ValueError(f"{self.name!r} has {wanted} outputs, and {len(batch.labels)} arrays of labels were given")
-        check_keys("labels", batch.label_keys, self.outputs)
+        if len(batch.weights) not in (0, 1, wanted):
+            raise ValueError(
+                f"{self.name!r} has {wanted} outputs, and {len(batch.weights)} arrays of weights were given"
+            )
 
     async def prepare(self, session: Session) -> None:
         """Give the learning rate a value in the session, so that callbacks can read and change it."""

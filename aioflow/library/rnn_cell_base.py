@@ -1,7 +1,6 @@
 """The base of all cells of recurrent nets: their variables, and their initial state."""
 
 import contextlib
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from aioflow.library.control import name_scope
 from aioflow.library.variable_scope import Reuse, VariableScope, get_variable, variable_scope
 from aioflow.library.variables import Variable
 from aioflow.tensors import nest
+from aioflow.tensors.class_names import snake_case
 from aioflow.tensors.dtypes import FLOAT, DType, as_dtype, float32
 from aioflow.tensors.shape import TensorShape
 
@@ -141,7 +141,7 @@ class RNNCell:
     @property
     def name(self) -> str:
         """The name of its variable scope, before it is made unique."""
-        return self._name or _snake_case(type(self).__name__)
+        return self._name or snake_case(type(self).__name__)
 
     @property
     def dtype(self) -> DType | None:
@@ -199,11 +199,6 @@ class RNNCell:
 
     def __repr__(self) -> str:
         return f"<af.nn.rnn_cell.{type(self).__name__} {self.name!r}>"
-
-
-def _snake_case(name: str) -> str:
-    """Convert `LSTMCell` to `lstm_cell`."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 def _dtype_of(inputs: Any) -> DType:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from aioflow.graph.effects import changes_variables
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.onnx.exporting import EXPORTERS, Export, declaration, needed_operations, operations_within
 from aioflow.onnx.protobuf import package
+from aioflow.onnx.results import Output, Result, results_of
 from aioflow.onnx.tensors import NUMBERS
 from aioflow.session import Session
 from aioflow.tensors.as_array import AnyArray
@@ -22,7 +23,7 @@ _VERSIONS: Final = ((21, 10, 22), (23, 11, 23), (24, 12, 24), (25, 13, 26))
 
 
 async def save(
-    path: str | os.PathLike[str], inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor], session: Session
+    path: str | os.PathLike[str], inputs: Mapping[str, Tensor], outputs: Mapping[str, Output], session: Session
 ) -> None:
     """Write what computes the outputs from the inputs to a file, once ONNX's checker has accepted it.
 
@@ -32,12 +33,13 @@ async def save(
     Args:
         path: the file.
         inputs: the tensors that users of the model give, by the names that they get. They need not be placeholders.
-        outputs: the results, by name.
+        outputs: the results, by name: tensors, or lists of tensors of one dtype, or TensorArrays, which become
+            sequences.
         session: the session that has the variables.
 
     Raises:
         ImportError: the package onnx is not installed.
-        TypeError: an input or output is not a tensor, but a TensorArray, for example.
+        TypeError: an input is not a tensor, but a TensorArray, for example, or an output has no tensors.
         UnimplementedError: operations have no form in ONNX, or wait for a change of a variable that the outputs need;
             the error lists them all. No file is written.
         InvalidArgumentError: an output depends on a placeholder that is not among the inputs.
@@ -50,12 +52,14 @@ async def save(
         TensorShape([None, 2])
     """
     _check_tensors(inputs)
-    _check_tensors(outputs)
-    operations = needed_operations([*outputs.values()], {*inputs.values()})
+    results = results_of(outputs)
+    needed = [tensor for result in results for tensor in result.tensors]
+    fixed = _fixed(needed_operations(needed, {*inputs.values()}))
+    operations = needed_operations(needed, {*inputs.values(), *fixed})
     _check(operations)
-    reads = _reads(operations)
+    reads = _reads(operations) | {tensor: tensor for tensor in fixed}
     values = await session.run(reads) if reads else {}
-    data = _model(inputs, outputs, values, _versions([*inputs.values()], operations))
+    data = _model(inputs, results, values, _versions([*inputs.values()], operations), fixed)
     await asyncio.to_thread(_replace, Path(path), data)
 
 
@@ -63,6 +67,18 @@ def _check_tensors(named: Mapping[str, Any]) -> None:
     for name, tensor in named.items():
         if not isinstance(tensor, Tensor) or tensor.dtype is resource:
             raise TypeError(f"{name!r} of a saved model is a tensor, not {tensor!r}; save what is read from it")
+
+
+def _fixed(operations: Sequence[Operation]) -> list[Tensor]:
+    """Results of operations without a form in ONNX that depend on constants alone: they become constants themselves."""
+    EXPORTERS.complete()
+    constant, found = set[Operation](), list[Tensor]()
+    for op in operations:
+        depends = op.inputs and not op.control_inputs and not op.definition.stateful
+        if op.type == "constant" or (depends and all(tensor.op in constant for tensor in op.inputs)):
+            constant.add(op)
+            found += [] if op.type in EXPORTERS else [each for each in op.outputs if each.dtype in NUMBERS]
+    return found
 
 
 def _check(operations: Sequence[Operation]) -> None:
@@ -120,31 +136,30 @@ def _versions(inputs: Sequence[Tensor], operations: Sequence[Operation]) -> tupl
 
 def _model(
     inputs: Mapping[str, Tensor],
-    outputs: Mapping[str, Tensor],
+    results: Sequence[Result],
     values: Mapping[Tensor, AnyArray],
     versions: tuple[int, int],
+    fixed: Sequence[Tensor],
 ) -> bytes:
-    export = Export({tensor: name for name, tensor in inputs.items()}, {*inputs, *outputs}, values)
-    export.write([*outputs.values()], {*inputs.values()})
-    for name, tensor in outputs.items():
-        export.nodes.append(export.node("Identity", [export.name(tensor)], [name]))
-    return _message(export, inputs, outputs, versions)
+    taken = {*inputs, *[result.name for result in results]}
+    export = Export({tensor: name for name, tensor in inputs.items()}, taken, values)
+    for tensor in fixed:
+        export.bind(tensor, export.initial(values[tensor], tensor.op.name))
+    export.write([tensor for result in results for tensor in result.tensors], {*inputs.values(), *fixed})
+    for result in results:
+        result.write(export)
+    return _message(export, inputs, results, versions)
 
 
 def _message(
-    export: Export, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor], versions: tuple[int, int]
+    export: Export, inputs: Mapping[str, Tensor], results: Sequence[Result], versions: tuple[int, int]
 ) -> bytes:
     onnx, (version, form) = package(), versions
     initials = [onnx.numpy_helper.from_array(array, name) for name, array in export.initials.items()]
-    declared = [list(_declared(each)) for each in (inputs, outputs)]
+    given = [declaration(name, tensor.spec, f"{name}_") for name, tensor in inputs.items()]
+    declared = given, [result.declared() for result in results]
     graph = onnx.helper.make_graph(export.nodes, "aioflow", *declared, initials)
     opsets = [onnx.helper.make_opsetid("", version)]
     model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=form, producer_name="aioflow")
     onnx.checker.check_model(model)
     return bytes(model.SerializeToString())
-
-
-def _declared(tensors: Mapping[str, Tensor]) -> Iterator[Any]:
-    """The declarations of tensors; an open size is named after its axis."""
-    for name, tensor in tensors.items():
-        yield declaration(name, tensor.spec, f"{name}_")

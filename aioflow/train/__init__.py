@@ -43,6 +43,7 @@ _face = Face(__name__, {
         "cosine_decay cosine_decay_restarts exponential_decay inverse_time_decay linear_cosine_decay natural_exp_decay "
         "noisy_linear_cosine_decay piecewise_constant piecewise_constant_decay polynomial_decay"
     ),
+    "aioflow.train.decoupled_decay": "AdamWOptimizer",
     "aioflow.train.device_setter": "GreedyLoadBalancingStrategy byte_size_load_fn replica_device_setter",
     "aioflow.train.gradient_accumulation": "GradientAccumulationOptimizer",
     "aioflow.train.gradient_averages": "average_gradients compress_gradients",

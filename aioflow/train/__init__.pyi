@@ -81,6 +81,7 @@ from aioflow.train.decay import noisy_linear_cosine_decay as noisy_linear_cosine
 from aioflow.train.decay import piecewise_constant as piecewise_constant
 from aioflow.train.decay import piecewise_constant_decay as piecewise_constant_decay
 from aioflow.train.decay import polynomial_decay as polynomial_decay
+from aioflow.train.decoupled_decay import AdamWOptimizer as AdamWOptimizer
 from aioflow.train.device_setter import GreedyLoadBalancingStrategy as GreedyLoadBalancingStrategy
 from aioflow.train.device_setter import byte_size_load_fn as byte_size_load_fn
 from aioflow.train.device_setter import replica_device_setter as replica_device_setter
@@ -146,14 +147,14 @@ from aioflow.train.sync_replicas_optimizer import SyncReplicasOptimizer as SyncR
 from aioflow.train.warm_start import VocabInfo as VocabInfo
 from aioflow.train.warm_start import warm_start as warm_start
 
-__all__ = ["AdadeltaOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer", "AsyncReplicasOptimizer",
-    "BytesList", "CheckpointManager", "CheckpointReader", "CheckpointSaverHook", "CheckpointSaverListener",
-    "CheckpointState", "ChiefSessionCreator", "ClusterDef", "ClusterSpec", "Coordinator", "Example",
-    "ExponentialMovingAverage", "Feature", "FeatureList", "FeatureLists", "Features", "FeedFnHook", "FinalOpsHook",
-    "FloatList", "FtrlOptimizer", "GlobalStepWaiterHook", "GradientAccumulationOptimizer", "GradientDescentOptimizer",
-    "GreedyLoadBalancingStrategy", "Int64List", "JobDef", "LoggingTensorHook", "LooperThread", "MomentumOptimizer",
-    "MonitoredSession", "MonitoredTrainingSession", "NanLossDuringTrainingError", "NanTensorHook",
-    "NewCheckpointReader", "Optimizer", "Pipelined", "ProfilerHook", "Progress", "ProgressHook",
+__all__ = ["AdadeltaOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer", "AdamWOptimizer",
+    "AsyncReplicasOptimizer", "BytesList", "CheckpointManager", "CheckpointReader", "CheckpointSaverHook",
+    "CheckpointSaverListener", "CheckpointState", "ChiefSessionCreator", "ClusterDef", "ClusterSpec", "Coordinator",
+    "Example", "ExponentialMovingAverage", "Feature", "FeatureList", "FeatureLists", "Features", "FeedFnHook",
+    "FinalOpsHook", "FloatList", "FtrlOptimizer", "GlobalStepWaiterHook", "GradientAccumulationOptimizer",
+    "GradientDescentOptimizer", "GreedyLoadBalancingStrategy", "Int64List", "JobDef", "LoggingTensorHook",
+    "LooperThread", "MomentumOptimizer", "MonitoredSession", "MonitoredTrainingSession", "NanLossDuringTrainingError",
+    "NanTensorHook", "NewCheckpointReader", "Optimizer", "Pipelined", "ProfilerHook", "Progress", "ProgressHook",
     "ProximalAdagradOptimizer", "ProximalGradientDescentOptimizer", "QueueRunner", "RMSPropOptimizer", "Recovery",
     "Saver", "SaverDef", "Scaffold", "SecondOrStepTimer", "SequenceExample", "Server", "ServerDef", "SessionCreator",
     "SessionManager", "SessionRunArgs", "SessionRunContext", "SessionRunHook", "SessionRunValues",

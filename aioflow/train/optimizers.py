@@ -140,7 +140,7 @@ class AdamOptimizer(Optimizer):
 
     def _inputs(self, var: Variable) -> list[Tensor]:
         powers = [as_number(power, var.dtype) for power in self._powers]
-        numbers = [self._number(name, var) for name in self._numbers]
+        numbers = [self._number(name, var) for name in ("learning_rate", "beta1", "beta2", "epsilon")]
         return [var.handle, self._slot(var, "m"), self._slot(var, "v"), *powers, *numbers]
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:

@@ -129,7 +129,7 @@ async def test_an_error_names_the_stage_its_line_and_the_element(name):
     [
         (KeyError("x"), errors.UnknownError),
         (StopIteration(), errors.UnknownError),
-        (StopAsyncIteration(), errors.OutOfRangeError),
+        (StopAsyncIteration(), errors.UnknownError),
         (errors.OutOfRangeError("mine"), errors.OutOfRangeError),
         (asyncio.CancelledError(), errors.CancelledError),
         (errors.NotFoundError("mine"), errors.NotFoundError),
@@ -148,6 +148,58 @@ async def test_no_error_of_a_function_is_taken_for_the_end(raised, kind, calls, 
     with pytest.raises(kind, match="element 0: ") as found:
         await elements(Dataset.range(2).map(fail_async if is_async else fail, calls))
     assert found.value.op == "map"
+
+
+class Raising:
+    """An iterator, or an async one, whose only step raises an error."""
+
+    def __init__(self, error):
+        self._error = error
+
+    def __iter__(self):
+        return self
+
+    __aiter__ = __iter__
+
+    def __next__(self):
+        raise self._error
+
+    async def __anext__(self):
+        raise self._error
+
+
+@pytest.mark.parametrize("error", [StopIteration, StopAsyncIteration])
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda fail: Dataset.range(2).filter(fail),
+        lambda fail: Dataset.range(2).take_while(fail),
+        lambda fail: Dataset.range(2).flat_map(fail),
+        lambda fail: Dataset.range(2).interleave(fail, cycle_length=2, num_parallel_calls=2),
+        lambda fail: Dataset.range(2).map(fail).batch(2).prefetch(1),
+        lambda fail: Dataset.from_generator(fail),
+    ],
+    ids=["filter", "take_while", "flat_map", "interleave", "batches", "from_generator"],
+)
+async def test_a_function_does_not_end_the_data_by_an_error_that_ends_iterations(made, error):
+    def fail(*_):
+        raise error
+
+    with pytest.raises(errors.UnknownError, match=f"a function raised {error.__name__}, which does not end the data"):
+        await elements(made(fail))
+    with pytest.raises(errors.UnknownError, match=f"a function raised {error.__name__}"):
+        await Dataset.range(2).reduce(0, fail)
+
+
+async def test_an_iterator_ends_by_its_own_error_only():
+    for each in (StopAsyncIteration, StopIteration):
+        kind = "__anext__" if each is StopIteration else "__next__"
+        only = type("Only", (), {name: vars(Raising)[name] for name in ("__init__", "__iter__", kind)})
+        if each is StopIteration:
+            only.__aiter__ = only.__iter__
+            del only.__iter__
+        with pytest.raises(errors.UnknownError, match=f"raised {each.__name__}, which does not end the data"):
+            await elements(Dataset.from_generator(lambda only=only, each=each: only(each("mine"))))
 
 
 @pytest.mark.parametrize(

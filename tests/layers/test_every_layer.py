@@ -45,6 +45,7 @@ LAYERS = {
     "RNN": (lambda: layers.RNN([layers.LSTMCell(3), layers.GRUCell(2)], return_sequences=True), ROWS),
     "SimpleRNN": (lambda: layers.SimpleRNN(3, unroll=True, activity_regularizer="l2"), ROWS),
     "Bidirectional": (lambda: layers.Bidirectional(layers.RNN(layers.SimpleRNNCell(3))), ROWS),
+    "SpectralNormalization": (lambda: layers.SpectralNormalization(layers.Conv2D(3, 2), 2), PICTURES),
     "ConvLSTM1D": (lambda: layers.ConvLSTM1D(3, 2, data_format="channels_first"), PICTURES),
     "ConvLSTM2D": (lambda: layers.ConvLSTM2D(3, 2, return_sequences=True), FILMS),
 }

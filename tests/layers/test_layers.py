@@ -554,3 +554,26 @@ def test_a_layer_for_one_tensor_refuses_several_even_after_its_weights_are_made(
     for given in ([x], [x, x], {"x": x}):
         with pytest.raises(ValueError, match=f"{layer.name}: one tensor is wanted, not {len(given)}: join several"):
             layer(given)
+
+
+def test_an_argument_that_a_layer_has_not_is_refused_by_its_name():
+    for make, text in (
+        (lambda: layers.Dense(foo=1), "Dense has no argument 'foo'"),
+        (lambda: layers.Dense(3, activaton="relu"), "Dense has no argument 'activaton'; did you mean 'activation'"),
+        (lambda: layers.LSTM(3, unit=1), "LSTM has no argument 'unit'; did you mean 'units'"),
+        (lambda: af.Sequential([], layer=1), "Sequential has no argument 'layer'; did you mean 'layers'"),
+    ):
+        with pytest.raises(TypeError, match=text):
+            make()
+
+    class Own(layers.Dense):
+        def __init__(self, **options):
+            self.factor = options.pop("factor")
+            super().__init__(3, **options)
+
+    assert Own(factor=2.0, name="mine").factor == 2.0
+
+
+def test_names_of_layers_are_those_of_keras():
+    names = [layers.ConvLSTM2D(1, 1).name, layers.Conv2DTranspose(1, 1).name, layers.RMSNormalization().name]
+    assert names == ["conv_lstm2d", "conv2d_transpose", "rms_normalization"]

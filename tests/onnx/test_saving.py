@@ -5,6 +5,7 @@ import pytest
 
 import aioflow as af
 from aioflow.kernels.nn.layer_norm import layer_norm
+from tests.onnx import models
 from tests.onnx.models import onnx
 
 RNG = np.random.default_rng(0)
@@ -154,6 +155,35 @@ def resized(x):
     return *made, af.nn.local_response_normalization(picture, 1, 2.0, 0.5, 0.75)
 
 
+def segmented(x):
+    ids = af.constant([2, -1, 0, 2, 1, 0])
+    sums = af.unsorted_segment_sum(af.transpose(x), ids, 4), af.segment_sum(x[:4], [0, 0, 2, 2])
+    places = af.unravel_index(af.cast(af.abs(x) * 5.0, af.int32), af.stack([3, af.shape(x)[1]]))
+    lengths = af.cast(af.abs(x[:3]) * 2.0, af.int32)
+    masks = af.sequence_mask(lengths, 3, af.int32), af.sequence_mask(lengths[0])
+    distinct, which = af.unique(af.cast(x[0] * 2.0, af.int32))
+    turned = af.roll(x, [2, -1], [0, 1]), af.reverse_sequence(x[:3], [2, 0, 5], 1)
+    square = af.reshape(x[:6], [-1, 6, 6])
+    bands = af.matrix_band_part(square, 1, 2), af.matrix_band_part(square, -1, 0), af.matrix_transpose(square)
+    return *sums, places, *masks, distinct, which, *turned, *bands, af.boolean_mask(x, x[:, 0] > 0.0)
+
+
+def less_common(x):
+    picture, whole = af.reshape(x, [-1, 4, 6, 4]), af.cast(x * 9.0, af.int32)
+    deep = af.space_to_depth(picture, 2)
+    first = af.transpose(picture, [0, 3, 1, 2])
+    bits = af.bitwise.bitwise_and(whole, 6), af.bitwise.bitwise_or(whole, 6), af.bitwise.bitwise_xor(whole, 6)
+    zeros = af.where(x > 0.0, x, af.zeros_like(x))
+    safe = af.div_no_nan(x, zeros), af.multiply_no_nan(x / zeros, zeros)
+    sums = af.norm(x, axis=1), af.nn.l2_loss(x), af.count_nonzero(zeros, 1), af.size(x)
+    weights = af.linspace(0.0, 1.0, 6) * af.cast(af.cumprod(af.constant([1, 2, 3, 1, 1, 1])), af.float32)
+    return (
+        deep, af.depth_to_space(deep, 2), af.depth_to_space(first, 2, data_format="NCHW"), *bits,
+        af.bitwise.invert(whole), *safe, *sums, af.linalg.det(af.reshape(x[:6], [1, 6, 6])), af.round(x * 2.0),
+        *af.identity_n([x, whole]), af.ensure_shape(x, [None, 6]), x * weights + af.eye(6)[0],
+    )  # fmt: skip
+
+
 def open_sizes(x):
     picture = af.reshape(x, af.stack([-1, af.shape(x)[1] - 2, 4, 3]))
     kernel = af.constant(RNG.normal(size=(3, 3, 3, 2)).astype(np.float32))
@@ -192,6 +222,8 @@ CASES = pytest.mark.parametrize(
         precise,
         placed,
         resized,
+        segmented,
+        less_common,
         open_sizes,
     ],
     indirect=True,
@@ -287,3 +319,42 @@ async def test_the_sizes_of_parts_are_stated_in_numbers(tmp_path):
             await af.onnx.save(tmp_path / "open.onnx", {"x": z}, {"y": of_open}, session)
     initial = [onnx.numpy_helper.to_array(each) for each in onnx.load(tmp_path / "model.onnx").graph.initializer]
     np.testing.assert_array_equal(initial, [[1, 3, 2]])
+
+
+async def test_lists_of_tensors_become_sequences(tmp_path):
+    with af.Graph().as_default() as graph:
+        x = af.placeholder(af.float32, [None, 6])
+        written = af.TensorArray(af.float32, 2, element_shape=[None, 6]).write(0, x).write(1, x * 2.0)
+        squares = af.map_fn(lambda row: row * row, x)
+        unstacked = af.TensorArray(af.float32, af.shape(x)[0]).unstack(squares)
+        outputs = {"pair": [x, x[:1]], "written": written, "rows": unstacked, "y": x + 1.0}
+    async with af.Session(graph=graph) as session:
+        await af.onnx.save(tmp_path / "model.onnx", {"x": x}, outputs, session)
+        for given, text in (([], r"'y' of a saved model .* not \[\]"), ([x, af.shape(x)], "a list of tensors of one")):
+            with pytest.raises(TypeError, match=text):
+                await af.onnx.save(tmp_path / "model.onnx", {"x": x}, {"y": given}, session)
+    onnx.checker.check_model(str(tmp_path / "model.onnx"), full_check=True)
+    batch = RNG.normal(size=(3, 6)).astype(np.float32)
+    imported = af.onnx.load(tmp_path / "model.onnx", af.Graph())
+    async with af.Session(graph=imported.graph) as session:
+        results = await session.run(imported.outputs, {imported.inputs["x"]: batch})
+    wanted = {"pair": [batch, batch[:1]], "written": [batch, batch * 2], "rows": [*batch**2], "y": batch + 1}
+    assert results.keys() == wanted.keys()
+    for name, values in wanted.items():
+        assert len(results[name]) == len(values)
+        for mine, other in zip(results[name], values, strict=True):
+            np.testing.assert_allclose(mine, other, rtol=1e-6)
+
+
+async def test_a_loaded_model_of_folded_columns_is_saved_again(tmp_path):
+    folded = models.node("Col2Im", ["x", "size", "block"], ["y"], strides=[2, 1], pads=[1, 0, 0, 1])
+    declared = [models.value("x", [2, 12, 8])], [models.value("y", [2, 2, 4, 5])]
+    source = models.model([folded], *declared, size=np.array([4, 5]), block=np.array([2, 3]))
+    batch, found = RNG.normal(size=(2, 12, 8)).astype(np.float32), []
+    for _ in range(2):
+        imported = af.onnx.load(source, af.Graph())
+        async with af.Session(graph=imported.graph) as session:
+            found.append(await session.run(imported.outputs["y"], {imported.inputs["x"]: batch}))
+            await af.onnx.save(tmp_path / "again.onnx", imported.inputs, imported.outputs, session)
+        source = (tmp_path / "again.onnx").read_bytes()
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-5, atol=1e-6)

@@ -168,10 +168,10 @@ def test_what_no_sequence_can_do_names_the_node(nodes, inputs, kind, match):
         af.onnx.load(model(nodes, inputs, [value("y")]), af.Graph())
 
 
-async def test_a_list_is_not_saved(tmp_path):
+async def test_a_list_is_no_input_of_a_saved_model_and_its_flow_no_output(tmp_path):
     with af.Graph().as_default():
         array = af.TensorArray.placeholder(af.float32, [])
         async with af.Session() as session:
             for inputs, outputs in (({"x": array}, {"y": array.size()}), ({}, {"y": array.flow})):
-                with pytest.raises(TypeError, match="of a saved model is a tensor, not"):
+                with pytest.raises(TypeError, match="of a saved model is a tensor"):
                     await af.onnx.save(tmp_path / "model.onnx", inputs=inputs, outputs=outputs, session=session)

@@ -245,6 +245,22 @@ def _summed(xp: Namespace, x: Array, taps: Taps, axis: int) -> Array:
     return total
 
 
+_BY_NAME: dict[str, Resizing] = {
+    "nearest": Resizing(_nearest, True), "bilinear": Resizing(_linear, False), "bicubic": Resizing(_cubic, False),
+    "area": Resizing(_area, False),
+}  # fmt: skip
+INTERPOLATIONS: tuple[str, ...] = tuple(_BY_NAME)
+"""The names of the ways to resize."""
+
+
+def resized_image(image: Array, height: int, width: int, interpolation: str) -> Array:
+    """An image [height, width, channels] of another size, as float32; the centers of pixels are half a pixel in."""
+    how = _BY_NAME[interpolation]
+    along = [_taps(how, *pair, False, True) for pair in zip(image.shape[:2], (height, width), strict=True)]
+    given = image[None].astype(np.float32)
+    return _resized(np, given, along, given, how.keeps)[0]
+
+
 resize_nearest_neighbor, resize_nearest_neighbor_grad = resizing(
     "resize_nearest_neighbor", _nearest, """Images of height and width `size`, of which each pixel is the nearest one.
 

@@ -13,11 +13,15 @@ _face = Face(__name__, {
     "aioflow.library.losses.collected": (
         "add_loss get_losses get_regularization_loss get_regularization_losses get_total_loss"
     ),
+    "aioflow.library.losses.focal": (
+        "BinaryFocalCrossentropy CategoricalFocalCrossentropy CategoricalGeneralizedCrossEntropy"
+    ),
     "aioflow.library.losses.objectives": (
         "BinaryCrossentropy CategoricalCrossentropy CategoricalHinge CosineSimilarity Hinge Huber KLDivergence LogCosh "
         "Loss MeanAbsoluteError MeanAbsolutePercentageError MeanSquaredError MeanSquaredLogarithmicError Poisson "
         "SparseCategoricalCrossentropy SquaredHinge"
     ),
+    "aioflow.library.losses.overlaps": "Dice Tversky",
     "aioflow.library.losses.pairwise": "mean_pairwise_squared_error",
     "aioflow.library.losses.reduction": "Reduction compute_weighted_loss",
     "aioflow.library.losses.regression": "absolute_difference cosine_distance huber_loss mean_squared_error",

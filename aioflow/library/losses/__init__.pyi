@@ -24,6 +24,9 @@ from aioflow.library.losses.collected import get_losses as get_losses
 from aioflow.library.losses.collected import get_regularization_loss as get_regularization_loss
 from aioflow.library.losses.collected import get_regularization_losses as get_regularization_losses
 from aioflow.library.losses.collected import get_total_loss as get_total_loss
+from aioflow.library.losses.focal import BinaryFocalCrossentropy as BinaryFocalCrossentropy
+from aioflow.library.losses.focal import CategoricalFocalCrossentropy as CategoricalFocalCrossentropy
+from aioflow.library.losses.focal import CategoricalGeneralizedCrossEntropy as CategoricalGeneralizedCrossEntropy
 from aioflow.library.losses.objectives import BinaryCrossentropy as BinaryCrossentropy
 from aioflow.library.losses.objectives import CategoricalCrossentropy as CategoricalCrossentropy
 from aioflow.library.losses.objectives import CategoricalHinge as CategoricalHinge
@@ -40,6 +43,8 @@ from aioflow.library.losses.objectives import MeanSquaredLogarithmicError as Mea
 from aioflow.library.losses.objectives import Poisson as Poisson
 from aioflow.library.losses.objectives import SparseCategoricalCrossentropy as SparseCategoricalCrossentropy
 from aioflow.library.losses.objectives import SquaredHinge as SquaredHinge
+from aioflow.library.losses.overlaps import Dice as Dice
+from aioflow.library.losses.overlaps import Tversky as Tversky
 from aioflow.library.losses.pairwise import mean_pairwise_squared_error as mean_pairwise_squared_error
 from aioflow.library.losses.reduction import Reduction as Reduction
 from aioflow.library.losses.reduction import compute_weighted_loss as compute_weighted_loss
@@ -48,9 +53,10 @@ from aioflow.library.losses.regression import cosine_distance as cosine_distance
 from aioflow.library.losses.regression import huber_loss as huber_loss
 from aioflow.library.losses.regression import mean_squared_error as mean_squared_error
 
-__all__ = ["BinaryCrossentropy", "CategoricalCrossentropy", "CategoricalHinge", "CosineSimilarity", "Hinge", "Huber",
+__all__ = ["BinaryCrossentropy", "BinaryFocalCrossentropy", "CategoricalCrossentropy", "CategoricalFocalCrossentropy",
+    "CategoricalGeneralizedCrossEntropy", "CategoricalHinge", "CosineSimilarity", "Dice", "Hinge", "Huber",
     "KLDivergence", "LogCosh", "Loss", "MeanAbsoluteError", "MeanAbsolutePercentageError", "MeanSquaredError",
-    "MeanSquaredLogarithmicError", "Poisson", "Reduction", "SparseCategoricalCrossentropy", "SquaredHinge",
+    "MeanSquaredLogarithmicError", "Poisson", "Reduction", "SparseCategoricalCrossentropy", "SquaredHinge", "Tversky",
     "absolute_difference", "add_loss", "compute_weighted_loss", "cosine_distance", "get_losses",
     "get_regularization_loss", "get_regularization_losses", "get_total_loss", "hinge_loss", "huber_loss", "log_loss",
     "mean_pairwise_squared_error", "mean_squared_error", "sigmoid_cross_entropy", "softmax_cross_entropy",

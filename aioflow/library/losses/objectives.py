@@ -1,8 +1,6 @@
 """Losses as objects, with the names of Keras: from labels and predictions to a loss for each element of the batch."""
 
-import difflib
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
@@ -26,9 +24,8 @@ from aioflow.kernels.nn.losses import (
 from aioflow.library.control import name_scope
 from aioflow.library.nn_functions import l2_normalize
 from aioflow.library.weights import fit_weights, of_same_shape
-from aioflow.tensors.recursion import safe_repr
 
-_SMALL: Final = 1e-7
+SMALL: Final = 1e-7
 """Probabilities lie this far from 0 and 1 before a logarithm."""
 
 
@@ -88,7 +85,7 @@ class Loss:
 
     def _labels(self, labels: Tensor, predictions: Tensor) -> Tensor:
         """The labels with dtype and rank of the predictions: [batch] goes with [batch, 1]."""
-        labels = _aligned(cast(labels, predictions.dtype), predictions)
+        labels = aligned(cast(labels, predictions.dtype), predictions)
         if not labels.shape.is_compatible_with(predictions.shape):
             raise ValueError(f"labels of shape {labels.shape} do not go with predictions of shape {predictions.shape}")
         return of_same_shape(labels, predictions)
@@ -130,7 +127,7 @@ class MeanAbsolutePercentageError(Loss):
 
     def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
         """The loss of each element."""
-        off = absolute(subtract(labels, predictions)) / maximum(absolute(labels), _SMALL)
+        off = absolute(subtract(labels, predictions)) / maximum(absolute(labels), SMALL)
         return 100.0 * reduce_mean(off, -1)
 
 
@@ -144,7 +141,7 @@ class MeanSquaredLogarithmicError(Loss):
 
     def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
         """The loss of each element."""
-        one, other = log1p(maximum(labels, _SMALL)), log1p(maximum(predictions, _SMALL))
+        one, other = log1p(maximum(labels, SMALL)), log1p(maximum(predictions, SMALL))
         return reduce_mean(squared_difference(one, other), -1)
 
 
@@ -230,7 +227,7 @@ class Poisson(Loss):
 
     def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
         """The loss of each element."""
-        return reduce_mean(predictions - labels * log(predictions + _SMALL), -1)
+        return reduce_mean(predictions - labels * log(predictions + SMALL), -1)
 
 
 class KLDivergence(Loss):
@@ -243,7 +240,7 @@ class KLDivergence(Loss):
 
     def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
         """The loss of each element."""
-        one, other = clip_by_value(labels, _SMALL, 1.0), clip_by_value(predictions, _SMALL, 1.0)
+        one, other = clip_by_value(labels, SMALL, 1.0), clip_by_value(predictions, SMALL, 1.0)
         return reduce_sum(one * log(one / other), -1)
 
 
@@ -286,7 +283,7 @@ class BinaryCrossentropy(Loss):
         logits = predictions if self.from_logits else _before("sigmoid", predictions)
         if logits is not None:
             return reduce_mean(sigmoid_cross_entropy_with_logits(labels=labels, logits=logits), -1)
-        p = clip_by_value(predictions, _SMALL, 1.0 - _SMALL)
+        p = clip_by_value(predictions, SMALL, 1.0 - SMALL)
         return -reduce_mean(labels * log(p) + (1.0 - labels) * log(1.0 - p), -1)
 
 
@@ -314,7 +311,7 @@ class CategoricalCrossentropy(Loss):
         if logits is not None:
             return softmax_cross_entropy_with_logits(labels=labels, logits=logits)
         p = predictions / reduce_sum(predictions, -1, keepdims=True)
-        return -reduce_sum(labels * log(clip_by_value(p, _SMALL, 1.0 - _SMALL)), -1)
+        return -reduce_sum(labels * log(clip_by_value(p, SMALL, 1.0 - SMALL)), -1)
 
 
 class SparseCategoricalCrossentropy(Loss):
@@ -335,46 +332,15 @@ class SparseCategoricalCrossentropy(Loss):
         self.from_logits: Final = from_logits
 
     def _labels(self, labels: Tensor, predictions: Tensor) -> Tensor:
-        ranks = labels.shape.ndims, predictions.shape.ndims
-        if None not in ranks and ranks[0] == ranks[1] and labels.shape.as_list()[-1] in (1, None):
-            labels = squeeze(labels, [-1])
-        wanted = predictions.shape[:-1]
-        if not labels.shape.is_compatible_with(wanted):
-            raise ValueError(f"classes of shape {labels.shape} do not go with predictions of shape {predictions.shape}")
-        return labels
+        return classes_beside(labels, predictions)
 
     def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
         """The loss of each element."""
         logits = predictions if self.from_logits else _before("softmax", predictions)
         if logits is not None:
-            return sparse_softmax_cross_entropy_with_logits(labels=_whole(labels), logits=logits)
-        p = clip_by_value(predictions / reduce_sum(predictions, -1, keepdims=True), _SMALL, 1.0 - _SMALL)
-        return sparse_softmax_cross_entropy_with_logits(labels=_whole(labels), logits=log(p))
-
-
-NAMES: Final[dict[str, type[Loss]]] = {
-    "binary_crossentropy": BinaryCrossentropy, "categorical_crossentropy": CategoricalCrossentropy,
-    "categorical_hinge": CategoricalHinge, "cosine_similarity": CosineSimilarity, "hinge": Hinge, "huber": Huber,
-    "kl_divergence": KLDivergence, "kld": KLDivergence, "log_cosh": LogCosh, "logcosh": LogCosh,
-    "mae": MeanAbsoluteError, "mape": MeanAbsolutePercentageError, "mean_absolute_error": MeanAbsoluteError,
-    "mean_absolute_percentage_error": MeanAbsolutePercentageError, "mean_squared_error": MeanSquaredError,
-    "mean_squared_logarithmic_error": MeanSquaredLogarithmicError, "mse": MeanSquaredError,
-    "msle": MeanSquaredLogarithmicError, "poisson": Poisson,
-    "sparse_categorical_crossentropy": SparseCategoricalCrossentropy, "squared_hinge": SquaredHinge,
-}  # fmt: skip
-"""The losses by the names that `compile` takes."""
-
-
-class Function(Loss):
-    """A function (labels, predictions) -> losses, as a loss."""
-
-    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
-        self.function: Final = function
-
-    def of(self, y_true: NumberLike, y_pred: NumberLike) -> Tensor:
-        """What the function returns. Labels [batch] go with predictions [batch, 1]."""
-        predictions = convert_to_tensor(y_pred)
-        return convert_to_tensor(self.function(_aligned(convert_to_tensor(y_true), predictions), predictions))
+            return sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+        p = clip_by_value(predictions / reduce_sum(predictions, -1, keepdims=True), SMALL, 1.0 - SMALL)
+        return sparse_softmax_cross_entropy_with_logits(labels=labels, logits=log(p))
 
 
 def beside(weights: NumberLike, values: Tensor) -> Tensor:
@@ -395,23 +361,7 @@ def unmasked(mask: NumberLike, losses: Tensor) -> Tensor:
     return reduce_sum(multiply(beside(mask, losses), ones_like(losses)))
 
 
-def loss_of(given: Any) -> Loss:
-    """The loss of that name or class, the given one, or a function as a loss. ValueError for an unknown name."""
-    if isinstance(given, str):
-        if given not in NAMES:
-            close = difflib.get_close_matches(given, NAMES, 1)
-            raise ValueError(f"no loss is named {given!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
-        return NAMES[given]()
-    if isinstance(given, Loss):
-        return given
-    if isinstance(given, type) and issubclass(given, Loss):
-        return given()
-    if not callable(given):
-        raise TypeError(f"a loss is a name, a Loss or a function of labels and predictions, not {safe_repr(given)}")
-    return Function(given)
-
-
-def _aligned(labels: Tensor, predictions: Tensor) -> Tensor:
+def aligned(labels: Tensor, predictions: Tensor) -> Tensor:
     """The labels, with a last axis of size 1 if the predictions have it beyond them."""
     ranks = labels.shape.ndims, predictions.shape.ndims
     if None not in ranks and ranks[1] == (ranks[0] or 0) + 1 and predictions.shape.as_list()[-1] == 1:
@@ -432,7 +382,13 @@ def known_classes(predictions: Tensor) -> int:
     return classes
 
 
-def _whole(labels: Tensor) -> Tensor:
+def classes_beside(labels: Tensor, predictions: Tensor) -> Tensor:
+    """Classes [batch, ...], integers, from numbers that may have a last axis of size 1. ValueError for other shapes."""
+    ranks = labels.shape.ndims, predictions.shape.ndims
+    if None not in ranks and ranks[0] == ranks[1] and labels.shape.as_list()[-1] in (1, None):
+        labels = squeeze(labels, [-1])
+    if not labels.shape.is_compatible_with(predictions.shape[:-1]):
+        raise ValueError(f"classes of shape {labels.shape} do not go with predictions of shape {predictions.shape}")
     return labels if labels.dtype.is_integer else cast(labels, "int64")
 
 

@@ -1,13 +1,17 @@
 """`af.metrics`: values gathered over many steps in local variables, under TensorFlow's names.
 
 Input: labels, predictions and weights of one batch. Output: a pair of tensors, the value of the metric over all batches
-so far, and an operation that adds the batch and returns the new value. This folder uses `kernels` and the functions of
-`library` around it.
+so far, and an operation that adds the batch and returns the new value. Classes with the names of Keras are such
+functions, too. This folder uses `kernels` and the functions of `library` around it.
 """
 
 from aioflow.lazy import Face
 
 _face = Face(__name__, {
+    "aioflow.library.metrics.accuracies": (
+        "Accuracy BinaryAccuracy CategoricalAccuracy SparseCategoricalAccuracy SparseTopKCategoricalAccuracy "
+        "TopKCategoricalAccuracy"
+    ),
     "aioflow.library.metrics.areas": "auc",
     "aioflow.library.metrics.at_k": (
         "precision_at_k precision_at_top_k recall_at_k recall_at_top_k sparse_precision_at_k=precision_at_k"
@@ -17,8 +21,23 @@ _face = Face(__name__, {
     ),
     "aioflow.library.metrics.classes": "mean_iou mean_per_class_accuracy",
     "aioflow.library.metrics.counts": "false_negatives false_positives true_negatives true_positives",
+    "aioflow.library.metrics.curves": (
+        "AUC PrecisionAtRecall RecallAtPrecision SensitivityAtSpecificity SpecificityAtSensitivity"
+    ),
+    "aioflow.library.metrics.decisions": (
+        "FalseNegatives FalsePositives Precision Recall TrueNegatives TruePositives"
+    ),
+    "aioflow.library.metrics.f_scores": "F1Score FBetaScore",
+    "aioflow.library.metrics.fits": "ConcordanceCorrelation PearsonCorrelation R2Score RootMeanSquaredError",
+    "aioflow.library.metrics.loss_means": (
+        "BinaryCrossentropy CategoricalCrossentropy CategoricalHinge CosineSimilarity Hinge KLDivergence LogCoshError "
+        "MeanAbsoluteError MeanAbsolutePercentageError MeanSquaredError MeanSquaredLogarithmicError Poisson "
+        "SparseCategoricalCrossentropy SquaredHinge"
+    ),
     "aioflow.library.metrics.means": "mean mean_tensor percentage_below",
+    "aioflow.library.metrics.metric": "Mean MeanMetricWrapper Metric Sum",
     "aioflow.library.metrics.operating_points": "sensitivity_at_specificity specificity_at_sensitivity",
+    "aioflow.library.metrics.overlaps": "BinaryIoU IoU MeanIoU OneHotIoU OneHotMeanIoU",
     "aioflow.library.metrics.rates": "accuracy precision recall",
     "aioflow.library.metrics.regression": (
         "mean_absolute_error mean_cosine_distance mean_relative_error mean_squared_error root_mean_squared_error"

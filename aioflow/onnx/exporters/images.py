@@ -190,6 +190,19 @@ EXPORTERS["resize_bilinear"] = _resized("linear")
 EXPORTERS["resize_nearest_neighbor"] = _resized("nearest", asymmetric="floor", half_pixel=_up, align_corners=_up)
 
 
+def _blocks(type: str, **options: str) -> Exporter:
+    def export_blocks(export: Export, op: Operation) -> str:
+        x, last = export.name(op.inputs[0]), op.attrs["data_format"] == "NHWC"
+        first = export.add("Transpose", x, perm=[0, 3, 1, 2]) if last else x
+        made = export.add(type, first, blocksize=op.attrs["block_size"], **options)
+        return export.add("Transpose", made, perm=[0, 2, 3, 1]) if last else made
+
+    return export_blocks
+
+
+EXPORTERS.update(depth_to_space=_blocks("DepthToSpace", mode="DCR"), space_to_depth=_blocks("SpaceToDepth"))
+
+
 @exporter("bias_add")
 def _(export: Export, op: Operation) -> str:
     value, bias = export.names(op)

@@ -85,7 +85,7 @@ def _before(export: Export, index: Tensor, size: Tensor) -> Tensor | None:
     return before if one_less and export.name(last.op.inputs[0]) == export.name(size) else None
 
 
-def _rows(export: Export, flow: Tensor) -> str:
+def rows_of(export: Export, flow: Tensor) -> str:
     """The name of the tensor of the elements."""
     found = export.lists[flow]
     if isinstance(found, Growing):
@@ -132,12 +132,12 @@ def _(export: Export, op: Operation) -> list[str]:
 
 @exporter("tensor_array_read")
 def _(export: Export, op: Operation) -> str:
-    return export.add("Gather", _rows(export, op.inputs[0]), export.name(op.inputs[1]))
+    return export.add("Gather", rows_of(export, op.inputs[0]), export.name(op.inputs[1]))
 
 
 @exporter("tensor_array_gather")
 def _(export: Export, op: Operation) -> str:
-    return export.add("Gather", _rows(export, op.inputs[0]), export.name(op.inputs[1]))
+    return export.add("Gather", rows_of(export, op.inputs[0]), export.name(op.inputs[1]))
 
 
 @exporter("tensor_array_size")
@@ -147,7 +147,7 @@ def _(export: Export, op: Operation) -> str:
     size = found.before.size if isinstance(found, Growing) else found.size
     if size is not None:
         return export.name(size)
-    count = export.add("Squeeze", export.add("Shape", _rows(export, flow), start=0, end=1), export.integers([0]))
+    count = export.add("Squeeze", export.add("Shape", rows_of(export, flow), start=0, end=1), export.integers([0]))
     return export.add("Cast", count, to=NUMBERS[int32])
 
 

@@ -11,20 +11,22 @@ from aioflow.tensors.dtypes import bool_, float8_e8m0fnu, int32, int64
 
 _SAME: Final = {
     "abs": "Abs", "acos": "Acos", "acosh": "Acosh", "add": "Add", "asin": "Asin", "asinh": "Asinh", "atan": "Atan",
-    "atanh": "Atanh", "ceil": "Ceil", "cos": "Cos", "cosh": "Cosh", "elu": "Elu", "equal": "Equal", "erf": "Erf",
-    "exp": "Exp", "floor": "Floor", "gelu_erf": "Gelu", "greater": "Greater",
-    "greater_equal": "GreaterOrEqual", "identity": "Identity",
-    "is_inf": "IsInf", "is_nan": "IsNaN", "less": "Less", "less_equal": "LessOrEqual", "log": "Log",
-    "logical_and": "And", "logical_not": "Not", "logical_or": "Or", "logical_xor": "Xor", "maximum": "Max",
+    "atanh": "Atanh", "bitwise_and": "BitwiseAnd", "bitwise_or": "BitwiseOr", "bitwise_xor": "BitwiseXor",
+    "ceil": "Ceil", "cos": "Cos", "cosh": "Cosh", "elu": "Elu", "ensure_shape": "Identity", "equal": "Equal",
+    "erf": "Erf", "exp": "Exp", "floor": "Floor", "gelu_erf": "Gelu", "greater": "Greater",
+    "greater_equal": "GreaterOrEqual", "identity": "Identity", "invert": "BitwiseNot", "is_inf": "IsInf",
+    "is_nan": "IsNaN", "less": "Less", "less_equal": "LessOrEqual", "log": "Log", "logical_and": "And",
+    "logical_not": "Not", "logical_or": "Or", "logical_xor": "Xor", "matrix_determinant": "Det", "maximum": "Max",
     "minimum": "Min", "multiply": "Mul", "negative": "Neg", "placeholder_with_default": "Identity", "pow": "Pow",
-    "prevent_gradient": "Identity", "reciprocal": "Reciprocal", "relu": "Relu", "rint": "Round", "select": "Where",
-    "selu": "Selu", "sigmoid": "Sigmoid", "sign": "Sign", "sin": "Sin", "sinh": "Sinh", "softplus": "Softplus",
-    "softsign": "Softsign", "sqrt": "Sqrt", "stop_gradient": "Identity", "subtract": "Sub", "tan": "Tan",
-    "tanh": "Tanh",
+    "prevent_gradient": "Identity", "reciprocal": "Reciprocal", "relu": "Relu", "rint": "Round", "round": "Round",
+    "select": "Where", "selu": "Selu", "sigmoid": "Sigmoid", "sign": "Sign", "sin": "Sin", "sinh": "Sinh",
+    "softplus": "Softplus", "softsign": "Softsign", "sqrt": "Sqrt", "stop_gradient": "Identity", "subtract": "Sub",
+    "tan": "Tan", "tanh": "Tanh",
 }  # fmt: skip
 """Operations that ONNX has just so."""
 _REDUCTIONS: Final = {
-    "reduce_logsumexp": "ReduceLogSumExp", "reduce_max": "ReduceMax", "reduce_mean": "ReduceMean",
+    "reduce_euclidean_norm": "ReduceL2", "reduce_logsumexp": "ReduceLogSumExp", "reduce_max": "ReduceMax",
+    "reduce_mean": "ReduceMean",
     "reduce_min": "ReduceMin", "reduce_prod": "ReduceProd", "reduce_sum": "ReduceSum",
 }  # fmt: skip
 
@@ -143,6 +145,28 @@ def _(export: Export, op: Operation) -> str:
     return export.add("Mul", *[export.add("Sub", *export.names(op))] * 2)
 
 
+@exporter("div_no_nan")
+def _(export: Export, op: Operation) -> str:
+    return _unless_zero(export, op, "Div")
+
+
+@exporter("multiply_no_nan")
+def _(export: Export, op: Operation) -> str:
+    return _unless_zero(export, op, "Mul")
+
+
+def _unless_zero(export: Export, op: Operation, type: str) -> str:
+    """The result, and 0 where the second operand is 0."""
+    (x, y), zero = export.names(op), export.initial(op.inputs[0].dtype.np.type(0))
+    return export.add("Where", export.add("Equal", y, zero), zero, export.add(type, x, y))
+
+
+@exporter("l2_loss")
+def _(export: Export, op: Operation) -> str:
+    half = export.initial(op.inputs[0].dtype.np.type(0.5))
+    return export.add("Mul", half, export.add("ReduceSumSquare", *export.names(op), keepdims=0))
+
+
 @exporter("rsqrt")
 def _(export: Export, op: Operation) -> str:
     return export.add("Reciprocal", export.add("Sqrt", *export.names(op)))
@@ -216,6 +240,13 @@ def _reduction(export: Export, op: Operation, type: str, x: str) -> str:
 
 
 EXPORTERS.update({name: _reduced(type) for name, type in _REDUCTIONS.items()})
+
+
+@exporter("count_nonzero")
+def _(export: Export, op: Operation) -> str:
+    zero = export.initial(op.inputs[0].dtype.np.type(0))
+    something = export.add("Not", export.add("Equal", *export.names(op), zero))
+    return _reduction(export, op, "ReduceSum", export.add("Cast", something, to=NUMBERS[op.outputs[0].dtype]))
 
 
 @exporter("reduce_all")

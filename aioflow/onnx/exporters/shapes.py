@@ -26,6 +26,23 @@ def _(export: Export, op: Operation) -> str:
     return sizes if dtype is int64 else export.add("Cast", sizes, to=NUMBERS[dtype])
 
 
+@exporter("size")
+def _(export: Export, op: Operation) -> str:
+    count, dtype = export.add("Size", *export.names(op)), op.outputs[0].dtype
+    return count if dtype is int64 else export.add("Cast", count, to=NUMBERS[dtype])
+
+
+@exporter("identity_n")
+def _(export: Export, op: Operation) -> list[str]:
+    return [export.add("Identity", name) for name in export.names(op)]
+
+
+@exporter("matrix_transpose")
+def _(export: Export, op: Operation) -> str:
+    rank = rank_of(op.inputs[0])
+    return export.add("Transpose", *export.names(op), perm=[*range(rank - 2), rank - 1, rank - 2])
+
+
 @exporter("transpose")
 def _(export: Export, op: Operation) -> str:
     perm = op.attrs["perm"]
