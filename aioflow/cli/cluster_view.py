@@ -29,8 +29,8 @@ class ClusterView:
 
     def __init__(self, board: Board, changed: Callable[[], object]) -> None:
         self.cluster: Cluster | None = None
-        self.looks = 0
-        self.trouble = ""
+        self.looks: int = 0
+        self.trouble: str = ""
         self._waits: Waits | None = None
         self._numbers: Mapping[str, float] = {}
         self._changed: Final = changed

@@ -33,7 +33,7 @@ class Board:
     """
 
     def __init__(self) -> None:
-        self.revision = 0
+        self.revision: int = 0
         self.graph: Graph | None = None
         self.steps: Final[dict[int, Step]] = {}
         self._newest: Final[dict[type, tuple[int, Message]]] = {}

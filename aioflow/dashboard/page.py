@@ -84,7 +84,7 @@ class Page:
     """
 
     def __init__(self, monitor: Monitor, host: str, port: int, token: Token | None, tls: ssl.SSLContext | None) -> None:
-        self.url = ""
+        self.url: str = ""
         self.monitor: Final = monitor
         self._host: Final = host
         self._port: Final = port

@@ -67,7 +67,7 @@ class Sampler:
 
     def __init__(self, session: Session, clock: Callable[[], float] = time.time) -> None:
         self.samples: Final[deque[Sample]] = deque(maxlen=_SAMPLES)
-        self.failed = 0
+        self.failed: int = 0
         self._session: Final = session
         self._clock: Final = clock
         self._usual: float | None = None

@@ -59,7 +59,7 @@ class BriefCalls:
         self._last_is_awaitable = False
         self._alone: float = ALONE
         self._latest: Any = None
-        self.most = 1
+        self.most: int = 1
 
     @property
     def size(self) -> int:

@@ -55,7 +55,7 @@ class Calls:
         self._stage: Final = stage
         self._free: Final = None if most is None else asyncio.Semaphore(most)
         self._running: Final[set[asyncio.Future[Outcome]]] = set()
-        self.count = 0
+        self.count: int = 0
 
     async def element(self, function: UserFunction, number: int, element: Any) -> Any:
         """Return the element that the function makes of another one. OpError, with its number, if that fails."""

@@ -18,7 +18,7 @@ class ReplayCursor(Cursor[S]):
     def __init__(self, stage: S, run: Run, position: Position) -> None:
         super().__init__(stage, run, position)
         self.input: Final = stage.inputs[0].begin(run.at_input(0))
-        self.made = 0
+        self.made: int = 0
         self.inputs = (self.input,)
 
     async def _next(self) -> Any:

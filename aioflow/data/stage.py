@@ -135,7 +135,7 @@ class Cursor(abc.ABC, Generic[S]):
         self.stage: Final[S] = stage
         self.run: Final = run
         self.given: int = as_number(given)
-        self.busy = False
+        self.busy: bool = False
         self._has_ended = False
         self.inputs: Sequence[Cursor[Any]] = ()
         self._start: Final = own

@@ -32,12 +32,12 @@ class ReadAhead:
     def __init__(self, form: Format, name: bytes, taken: int = 0, anchor: tuple[int, int] = (0, 0)) -> None:
         self.name: Final = name
         self.ready: Final[deque[Record]] = deque()
-        self.ended = False
+        self.ended: bool = False
         self.error: errors.OpError | None = None
-        self.taken = taken
-        self.skipped = 0
+        self.taken: int = taken
+        self.skipped: int = 0
         self._format = form
-        self.anchor = anchor
+        self.anchor: tuple[int, int] = anchor
         self._place: Final = Place(*anchor)
         self._skip = taken - anchor[0]
         self._records: Any = None

@@ -14,6 +14,7 @@ from aioflow.kernels.nn.softmax import softmax
 from aioflow.layers import activations, by_name, numbers
 from aioflow.layers.layer import Layer, known_size, one_shape
 from aioflow.layers.masks import MASKED, with_axes
+from aioflow.library.variables import Variable
 
 
 class _Elementwise(Layer):
@@ -133,7 +134,7 @@ class PReLU(_Elementwise):
         if given.ndims is None or not all(1 <= axis < given.ndims for axis in self.shared_axes):
             raise ValueError(f"shared_axes are axes of the inputs after the batch, not {self.shared_axes} of {given}")
         sizes = [1 if axis in self.shared_axes else known_size(given, axis) for axis in range(1, given.ndims)]
-        self.alpha = self.add_weight("alpha", sizes, None, *self._options)
+        self.alpha: Variable = self.add_weight("alpha", sizes, None, *self._options)
 
     def call(self, inputs: Tensor) -> Tensor:
         """The result."""

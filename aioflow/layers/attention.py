@@ -21,6 +21,7 @@ from aioflow.layers.masks import MASKED
 from aioflow.layers.merging import several
 from aioflow.layers.numbers import rate, switch
 from aioflow.library.nn_functions import dropout
+from aioflow.library.variables import Variable
 from aioflow.tensors.dtypes import bool_
 from aioflow.tensors.recursion import safe_repr
 
@@ -92,9 +93,11 @@ class Attention(_Attention):
 
     def build(self, input_shape: Any) -> None:
         """Make the weights."""
-        self.scale = self.add_weight("scale", [], initializer="ones") if self.use_scale else None
+        self.scale: Variable | None = self.add_weight("scale", [], initializer="ones") if self.use_scale else None
         concat = self.score_mode == "concat"
-        self.concat_score_weight = self.add_weight("concat_score_weight", [], initializer="ones") if concat else None
+        self.concat_score_weight: Variable | None = (
+            self.add_weight("concat_score_weight", [], initializer="ones") if concat else None
+        )
 
     def _scores(self, query: Tensor, key: Tensor) -> Tensor:
         if self.concat_score_weight is None:
@@ -119,7 +122,7 @@ class AdditiveAttention(_Attention):
     def build(self, input_shape: Any) -> None:
         """Make the scale."""
         size = known_size(input_shape[0], -1)
-        self.scale = self.add_weight("scale", [size]) if self.use_scale else None
+        self.scale: Variable | None = self.add_weight("scale", [size]) if self.use_scale else None
 
     def _scores(self, query: Tensor, key: Tensor) -> Tensor:
         matches = tanh(expand_dims(query, 2) + expand_dims(key, 1))

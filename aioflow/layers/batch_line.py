@@ -34,8 +34,8 @@ class BatchLine:
         self._is_over: Final = is_over
         self._lock: Final = asyncio.Lock()
         self._resumed_at = number
-        self.number = number
-        self.ended = False
+        self.number: int = number
+        self.ended: bool = False
 
     async def take(self) -> tuple[int, Batch] | None:
         """The next batch and its number; None at the end, and where workers are to pause before it."""

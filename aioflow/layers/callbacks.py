@@ -140,7 +140,7 @@ class EarlyStopping(_Watching):
 
     def on_train_begin(self, logs: Logs) -> None:
         """Begin anew."""
-        self.best = math.inf * self._sign
+        self.best: float = math.inf * self._sign
         self._waited, self._weights, self.stopped_epoch = 0, None, None
 
     async def on_epoch_end(self, epoch: int, logs: Logs) -> None:
@@ -198,7 +198,7 @@ class ReduceLROnPlateau(_Watching):
 
     def on_train_begin(self, logs: Logs) -> None:
         """Begin anew."""
-        self.best = math.inf * self._sign
+        self.best: float = math.inf * self._sign
         self._waited = self._cooling = 0
 
     async def on_epoch_end(self, epoch: int, logs: Logs) -> None:
@@ -311,7 +311,7 @@ class ModelCheckpoint(_Watching):
             raise ValueError("weights are saved, not models: leave save_weights_only out, and build the model anew")
         self.save_freq: Final = checked_save_freq(save_freq)
         if initial_value_threshold is not None:
-            self.best = number("initial_value_threshold", initial_value_threshold)
+            self.best: float = number("initial_value_threshold", initial_value_threshold)
         self._epoch = self._batches = 0
 
     def on_epoch_begin(self, epoch: int, logs: Logs) -> None:

@@ -21,6 +21,7 @@ from aioflow.layers import by_name
 from aioflow.layers.convolution import layout_of
 from aioflow.layers.layer import Layer, known_size, one_shape
 from aioflow.layers.numbers import is_sequence, number, switch, whole
+from aioflow.library.variables import Variable
 from aioflow.tensors.dtypes import int32
 from aioflow.tensors.recursion import safe_repr
 
@@ -64,8 +65,10 @@ class Dense(Layer):
     def build(self, input_shape: Any) -> None:
         """Make kernel and bias."""
         size = known_size(one_shape(input_shape), -1)
-        self.kernel = self.add_weight("kernel", [size, self.units], None, *self._kernel_options)
-        self.bias = self.add_weight("bias", [self.units], None, *self._bias_options) if self.use_bias else None
+        self.kernel: Variable = self.add_weight("kernel", [size, self.units], None, *self._kernel_options)
+        self.bias: Variable | None = (
+            self.add_weight("bias", [self.units], None, *self._bias_options) if self.use_bias else None
+        )
 
     def call(self, inputs: Tensor) -> Tensor:
         """The result."""
@@ -108,12 +111,14 @@ class Embedding(Layer):
         self.input_dim: Final = whole("input_dim", input_dim, 1)
         self.output_dim: Final = whole("output_dim", output_dim, 1)
         self.mask_zero: Final = switch("mask_zero", mask_zero)
-        self.supports_masking = self.mask_zero
+        self.supports_masking: bool = self.mask_zero
         self._options = by_name.weight(embeddings_initializer, embeddings_regularizer, embeddings_constraint)
 
     def build(self, input_shape: Any) -> None:
         """Make the rows."""
-        self.embeddings = self.add_weight("embeddings", [self.input_dim, self.output_dim], None, *self._options)
+        self.embeddings: Variable = self.add_weight(
+            "embeddings", [self.input_dim, self.output_dim], None, *self._options
+        )
 
     def call(self, inputs: Tensor) -> Tensor:
         """The rows of the ids. InvalidArgumentError in a run for an id out of range."""

@@ -9,6 +9,7 @@ from aioflow.kernels.linalg.products import einsum
 from aioflow.layers import by_name
 from aioflow.layers.layer import Layer, one_shape
 from aioflow.layers.numbers import is_sequence, whole
+from aioflow.library.variables import Variable
 from aioflow.tensors.recursion import safe_repr
 from aioflow.tensors.shape import TensorShape
 
@@ -72,8 +73,8 @@ class EinsumDense(Layer):
         """Make kernel and bias. ValueError if the size of a letter is not known."""
         sizes = self._sizes(one_shape(input_shape))
         kernel = [self._known(letter, sizes) for letter in self._terms.kernel]
-        self.kernel = self.add_weight("kernel", kernel, None, *self._kernel_options)
-        self.bias = None
+        self.kernel: Variable = self.add_weight("kernel", kernel, None, *self._kernel_options)
+        self.bias: Variable | None = None
         if self.bias_axes:
             self.bias = self.add_weight("bias", self._bias_shape(input_shape, sizes), None, *self._bias_options)
 

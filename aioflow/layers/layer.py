@@ -86,7 +86,7 @@ class Layer:
             raise TypeError(f"name is text, not {safe_repr(name)}")
         self._trainable = switch("trainable", trainable)
         self.dtype: Final = as_dtype(dtype)
-        self.built = False
+        self.built: bool = False
         self.input_shape: Final = None if input_shape is None else sizes("input_shape", input_shape)
         self._given_name: Final = name
         self._name: str | None = None

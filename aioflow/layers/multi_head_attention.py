@@ -88,9 +88,9 @@ class MultiHeadAttention(Layer):
             "bias_constraint": bias_constraint,
             "dtype": self.dtype,
         }
-        self.query = Dense(self.num_heads * self.key_dim, name="query", **self._dense)
-        self.key = Dense(self.num_heads * self.key_dim, name="key", **self._dense)
-        self.value = Dense(self.num_heads * self.value_dim, name="value", **self._dense)
+        self.query: Dense = Dense(self.num_heads * self.key_dim, name="query", **self._dense)
+        self.key: Dense = Dense(self.num_heads * self.key_dim, name="key", **self._dense)
+        self.value: Dense = Dense(self.num_heads * self.value_dim, name="value", **self._dense)
 
     def build(self, input_shape: Any) -> None:
         """Make the projection of the results. ValueError for axes that the inputs do not have."""
@@ -101,7 +101,7 @@ class MultiHeadAttention(Layer):
             if not 0 < axis % given.ndims < given.ndims - 1 or not -given.ndims <= axis < given.ndims:
                 raise ValueError(f"attention_axes lie between the first and the last axis of {given}, not {axis}")
         size = self._output_shape or known_size(given, -1)
-        self.output = Dense(size, name="output", **self._dense)
+        self.output: Dense = Dense(size, name="output", **self._dense)
 
     def call(
         self, query: Tensor, value: Any = None, key: Any = None, attention_mask: Any = None,
@@ -178,8 +178,8 @@ class GroupQueryAttention(MultiHeadAttention):
         self._sharing, left = divmod(self.num_heads, count)
         if left:
             raise ValueError(f"{num_query_heads} heads of queries cannot share {count} heads of keys and values")
-        self.key = Dense(count * self.key_dim, name="key", **self._dense)
-        self.value = Dense(count * self.key_dim, name="value", **self._dense)
+        self.key: Dense = Dense(count * self.key_dim, name="key", **self._dense)
+        self.value: Dense = Dense(count * self.key_dim, name="value", **self._dense)
 
 
 def _folded(x: Tensor, along: Sequence[int]) -> Tensor:

@@ -76,11 +76,11 @@ class BatchNormalization(Layer):
         if given.ndims is not None and self.axis % given.ndims == 0:
             raise ValueError(f"the channels are an axis after the batch, not axis {self.axis} of {given}")
         scale, center = self._uses
-        self.gamma = self.add_weight("gamma", size, None, *self._gamma_options) if scale else None
-        self.beta = self.add_weight("beta", size, None, *self._beta_options) if center else None
+        self.gamma: Variable | None = self.add_weight("gamma", size, None, *self._gamma_options) if scale else None
+        self.beta: Variable | None = self.add_weight("beta", size, None, *self._beta_options) if center else None
         mean, variance = self._moving
-        self.moving_mean = self.add_weight("moving_mean", size, initializer=mean, trainable=False)
-        self.moving_variance = self.add_weight("moving_variance", size, initializer=variance, trainable=False)
+        self.moving_mean: Variable = self.add_weight("moving_mean", size, initializer=mean, trainable=False)
+        self.moving_variance: Variable = self.add_weight("moving_variance", size, initializer=variance, trainable=False)
 
     def call(self, inputs: Tensor, mask: Any = None, training: bool = False) -> Tensor:
         """The result. ValueError for an axis that the inputs do not have.
@@ -274,7 +274,9 @@ class RMSNormalization(Layer):
     def build(self, input_shape: Any) -> None:
         """Make a number for each place along the axes."""
         given = one_shape(input_shape)
-        self.scale = self.add_weight("scale", [known_size(given, axis) for axis in self.axis], initializer="ones")
+        self.scale: Variable = self.add_weight(
+            "scale", [known_size(given, axis) for axis in self.axis], initializer="ones"
+        )
 
     def call(self, inputs: Tensor) -> Tensor:
         """The result. The mean of narrow floats is computed in float32."""

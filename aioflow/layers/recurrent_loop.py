@@ -77,7 +77,7 @@ class Loop(Layer):
         self.go_backwards: Final = switch("go_backwards", go_backwards)
         self.stateful: Final = switch("stateful", stateful)
         self.unroll: Final = switch("unroll", unroll)
-        self.zero_output_for_mask = switch("zero_output_for_mask", zero_output_for_mask)
+        self.zero_output_for_mask: bool = switch("zero_output_for_mask", zero_output_for_mask)
         self._activity = by_name.regularizer(activity_regularizer)
         self._kept: list[Variable] = []
 

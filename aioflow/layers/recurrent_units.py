@@ -13,6 +13,7 @@ from aioflow.layers import by_name, numbers
 from aioflow.layers.layer import Layer
 from aioflow.layers.numbers import rate, switch, whole
 from aioflow.library.nn_functions import dropout
+from aioflow.library.variables import Variable
 
 
 class Units(Layer):
@@ -62,9 +63,13 @@ class Units(Layer):
     def make_weights(self, size: int) -> None:
         """Make the weights for inputs of that size."""
         width = self._gates * self.units
-        self.kernel = self.add_weight("kernel", [size, width], None, *self._kernel_options)
-        self.recurrent_kernel = self.add_weight("recurrent_kernel", [self.units, width], None, *self._recurrent_options)
-        self.bias = self.add_weight("bias", self._bias_shape(), None, *self._bias_options) if self.use_bias else None
+        self.kernel: Variable = self.add_weight("kernel", [size, width], None, *self._kernel_options)
+        self.recurrent_kernel: Variable = self.add_weight(
+            "recurrent_kernel", [self.units, width], None, *self._recurrent_options
+        )
+        self.bias: Variable | None = (
+            self.add_weight("bias", self._bias_shape(), None, *self._bias_options) if self.use_bias else None
+        )
 
     def projected(self, inputs: Tensor) -> Tensor:
         """The products of inputs [..., size] with the kernel, with the bias for inputs."""

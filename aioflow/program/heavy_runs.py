@@ -91,7 +91,7 @@ class HeavyWork:
             texts_among(inputs), has_branch(self.nodes),
         )  # fmt: skip
         self._region = here
-        self.heavy = ThreadForm(for_threads, here)
+        self.heavy: ThreadForm = ThreadForm(for_threads, here)
 
     @property
     def here(self) -> Callable[..., Coroutine[Any, Any, Sequence[Array]]]:

@@ -353,7 +353,9 @@ class Programs:
         self.parts: tuple[DeviceProgram, ...] = tuple(parts)
         fetched = [index for part in parts for index in part.fetches]
         self._places = sorted(range(len(fetched)), key=fetched.__getitem__)
-        self.single_unit = _single_unit(parts[0].program) if len(parts) == 1 and parts[0].device is first else None
+        self.single_unit: Unit | None = (
+            _single_unit(parts[0].program) if len(parts) == 1 and parts[0].device is first else None
+        )
 
     def joined(self, results: Sequence[Sequence[Array]]) -> list[Array]:
         """Return the fetches of the call, in its order, from the fetches of each device."""

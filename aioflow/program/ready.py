@@ -106,7 +106,7 @@ class Frame:
     def __init__(self, level: FrameSpec, parent: Activation, serial: int) -> None:
         self.level: Final = level
         self.parent: Final = parent
-        self.arriving = level.enters
+        self.arriving: int = level.enters
         self.constants: Final[list[tuple[Unit, Outputs, bool]]] = []
         self.newest: Activation = Activation(level, serial, self, (*parent.iteration, 0))
         self.live: Final = deque([self.newest])

@@ -56,7 +56,7 @@ class Call:
         self.signature: Signature = Signature(tuple(feeds), computed, fetches.operations)
         self.given = _places(fetches.tensors, feeds) if len(computed) < len(fetches.tensors) else None
         self.planned: Planned | None = None
-        self.limited = state.plans.is_limited  # and planned for the fed shapes
+        self.limited: bool = state.plans.is_limited  # and planned for the fed shapes
         if not state.plans.is_long(self.signature) and not self.limited:
             planned = state.plans.planned(self.signature)
             self._own(planned, _finishers(planned.plan.flow))

@@ -55,7 +55,7 @@ class Exchange:
         self.limits: Final = limits
         self.ready: Final = ready
         self.served: ServedVersion | None = None
-        self.rows = 0
+        self.rows: int = 0
         self._charge: Final = charge
 
     def find(self, address: ModelAddress) -> ServedVersion:

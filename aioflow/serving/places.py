@@ -19,7 +19,7 @@ class Places:
     """
 
     def __init__(self, limits: Limits) -> None:
-        self.taken = 0
+        self.taken: int = 0
         self.counts_rows: Final = math.isfinite(limits.client_rows)
         self._limits: Final = limits
         quotas = limits.client_requests, limits.client_rate, limits.client_rows

@@ -30,7 +30,7 @@ class ReplicaKeeper:
 
     def __init__(self, name: str, load: Callable[[], Awaitable[LoadedReplica]]) -> None:
         self.name: Final = name
-        self.rows = 0
+        self.rows: int = 0
         self.turn = 0
         self._load: Final = load
         self._loaded: LoadedReplica | None = None

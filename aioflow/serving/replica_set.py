@@ -28,11 +28,11 @@ class ReplicaSet:
     """
 
     def __init__(self, name: str, keepers: Sequence[ReplicaKeeper]) -> None:
-        self.retries = 0
+        self.retries: int = 0
         self._name: Final = name
         self._keepers: Final = keepers
         self._turns = 0
-        self.closed = False
+        self.closed: bool = False
 
     @property
     def status(self) -> tuple[ReplicaStatus, ...]:

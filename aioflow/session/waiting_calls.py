@@ -43,9 +43,9 @@ class BatchedCall:
         self.count: Final = count
         self.shape: Final = shape
         self.own_sizes: Final = own_sizes
-        self.priority = 0
-        self.since = 0.0
-        self.begun = 0
+        self.priority: int = 0
+        self.since: float = 0.0
+        self.begun: int = 0
         self.batches: tuple[Batch, ...] = ()
         self.answer: asyncio.Future[Results] | None = None
         self.caller: object = None
@@ -119,8 +119,8 @@ class Batch:
 
     def __init__(self, shares: Sequence[Share] = ()) -> None:
         self.shares: Final = [*shares]
-        self.rows = 0
-        self.wanted = 0
+        self.rows: int = 0
+        self.wanted: int = 0
         self.task: asyncio.Task[None] | None = None
 
     def fill(self, calls: Iterable[BatchedCall], most: int) -> int:
@@ -217,8 +217,8 @@ class WaitingCalls:
     def __init__(self, priorities: int) -> None:
         self._priorities: Final = priorities
         self._lines: Final[dict[Hashable, _Line]] = {}
-        self.rows = 0
-        self.calls = 0
+        self.rows: int = 0
+        self.calls: int = 0
 
     def add(self, call: BatchedCall, loop: asyncio.AbstractEventLoop) -> "asyncio.Future[Results]":
         """Let a call wait. Returns its answer."""

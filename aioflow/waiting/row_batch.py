@@ -64,10 +64,10 @@ class Batch:
     def __init__(self, key: Hashable) -> None:
         self.key: Final = key
         self.parts: list[Rows] = []
-        self.rows = 0
-        self.is_ready = False
+        self.rows: int = 0
+        self.is_ready: bool = False
         self.places: dict[int, tuple[int, int]] = {}
-        self.leader = 0
+        self.leader: int = 0
         self.results: Final[dict[str, dict[int, Values]]] = {}
         self.shares: Final[dict[str, dict[int, Values]]] = {}
         self.lost: Final[set[int]] = set()

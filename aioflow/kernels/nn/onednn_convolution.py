@@ -108,9 +108,9 @@ class Building:
     def __init__(self, build: Builder, problem: Problem) -> None:
         self.build = build
         self.problem = problem
-        self.x = images_layout(problem.x, problem.channels_last)
-        self.y = images_layout(problem.y, problem.channels_last)
-        self.window = _filters(problem.window, problem.by_channel, problem.groups)
+        self.x: Layout = images_layout(problem.x, problem.channels_last)
+        self.y: Layout = images_layout(problem.y, problem.channels_last)
+        self.window: Layout = _filters(problem.window, problem.by_channel, problem.groups)
         slides = problem.slides
         strides, dilations = [slide.stride for slide in slides], [slide.dilation - 1 for slide in slides]
         pads = [slide.before for slide in slides], [slide.after for slide in slides]

@@ -31,10 +31,10 @@ class Pool:
     """The window, strides and padding of a node, for images of any size."""
 
     def __init__(self, axes: int, ksize: Any, **attrs: Any) -> None:
-        self.sliding = Sliding.of(**attrs, axes=axes)
-        self.window = spatial(ksize, self.sliding.channels_last, "ksize", axes)
+        self.sliding: Sliding = Sliding.of(**attrs, axes=axes)
+        self.window: tuple[int, ...] = spatial(ksize, self.sliding.channels_last, "ksize", axes)
         first = 1 if self.sliding.channels_last else 2
-        self.axes = range(first, first + axes)
+        self.axes: range = range(first, first + axes)
 
     def spec(self, images: Spec) -> Spec:
         """The Spec of such images after pooling."""

@@ -65,7 +65,7 @@ class Layer:
         self._given = [state, cell]
         self._functions = self._named_functions(functions)
         direction = call.text("direction", "forward")
-        self.backwards = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
+        self.backwards: list[bool] = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
 
     def _named_functions(self, usual: Sequence[str]) -> list[Function]:
         if self._call.has("activation_alpha") or self._call.has("activation_beta"):

@@ -55,9 +55,9 @@ class Refinement:
 
     def __init__(self, work: Work, layout: Layout, places: Sequence[int]) -> None:
         self._work, self._layout = work, layout
-        self.places = list(places)
-        self.timeline = simulate(work, layout, self.places)
-        self.score = self._scored(self.places, self.timeline)
+        self.places: list[int] = list(places)
+        self.timeline: Timeline = simulate(work, layout, self.places)
+        self.score: Score = self._scored(self.places, self.timeline)
         self.moved: Final[set[int]] = set()
         self._budget = 0
 
