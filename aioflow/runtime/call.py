@@ -54,7 +54,9 @@ class Call:
         self.dtypes = [_fed_dtype(tensor.spec) for tensor in feeds]
         computed = tuple([tensor for tensor in fetches.tensors if tensor not in feeds])
         self.signature: Signature = Signature(tuple(feeds), computed, fetches.operations)
-        self.given = _places(fetches.tensors, feeds) if len(computed) < len(fetches.tensors) else None
+        self.given: list[int | None] | None = (
+            _places(fetches.tensors, feeds) if len(computed) < len(fetches.tensors) else None
+        )
         self.planned: Planned | None = None
         self.limited: bool = state.plans.is_limited  # and planned for the fed shapes
         if not state.plans.is_long(self.signature) and not self.limited:

@@ -4,7 +4,7 @@ import asyncio
 import functools
 import time
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from aioflow import errors
 from aioflow.devices.device import AnyDevice, Device
@@ -56,7 +56,7 @@ class DeviceExecutor:
         self.context: Context = context
         self.trace: Final = None if step.trace is None else _trace_on(step.trace, device)
 
-    clock = staticmethod(_clock)
+    clock: ClassVar[Callable[[], float]] = staticmethod(_clock)
 
     async def pause(self) -> None:
         """Let the loop turn if the slice of time is used up."""

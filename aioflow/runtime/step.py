@@ -11,7 +11,7 @@ import functools
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 from aioflow import errors
 from aioflow.config import RunOptions
@@ -124,7 +124,8 @@ class Step:
         """Become the next step."""
         self.journal = journal
         self._rendezvous = rendezvous
-        self.id = self._state.step_count = self._state.step_count + 1
+        self._state.step_count += 1
+        self.id = self._state.step_count
         if self._common:
             self._common = {}
         if counted:
@@ -202,7 +203,7 @@ class Step:
 
     # The host of its executors
 
-    clock = staticmethod(_clock)
+    clock: ClassVar[Callable[[], float]] = staticmethod(_clock)
 
     def finished(self, executor: DeviceExecutor, unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
         """Trace the unit and look at its outputs, if the run asked for it."""
