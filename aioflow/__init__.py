@@ -138,9 +138,10 @@ _face = Face(__name__, {
         "decode_base64 encode_base64 fingerprint string_to_hash_bucket string_to_hash_bucket_fast "
         "string_to_hash_bucket_strong"
     ),
+    "aioflow.kernels.text.splitting": "string_split",
     "aioflow.kernels.text.strings": (
-        "as_string reduce_join regex_full_match regex_replace string_join string_length string_lower string_split "
-        "string_strip string_to_number string_upper substr"
+        "as_string reduce_join regex_full_match regex_replace string_join string_length string_lower string_strip "
+        "string_to_number string_upper substr"
     ),
     "aioflow.layers": "activations callbacks constraints distribute regularizers",
     "aioflow.layers.model": "Input Model Sequential",
@@ -178,7 +179,6 @@ _face = Face(__name__, {
     ),
     "aioflow.library.logging": "get_logger",
     "aioflow.library.loops": "while_loop",
-    "aioflow.library.nn_convolution": "required_space_to_batch_paddings",
     "aioflow.library.parsing": (
         "FixedLenFeature FixedLenSequenceFeature SparseFeature VarLenFeature parse_example parse_single_example "
         "parse_single_sequence_example"
@@ -205,12 +205,13 @@ _face = Face(__name__, {
         "sparse_mask sparse_matmul sparse_maximum sparse_merge sparse_minimum sparse_reduce_max "
         "sparse_reduce_max_sparse sparse_reduce_sum_sparse sparse_reset_shape sparse_split sparse_to_indicator"
     ),
+    "aioflow.library.space_to_batch": "required_space_to_batch_paddings",
     "aioflow.library.staging": "MapStagingArea StagingArea",
     "aioflow.library.state": (
-        "Template all_variables assert_variables_initialized assign assign_add assign_mul assign_sub "
+        "all_variables assert_variables_initialized assign assign_add assign_mul assign_sub "
         "batch_scatter_update count_up_to global_variables global_variables_initializer initialize_all_variables "
         "initialize_local_variables initialize_variables is_variable_initialized local_variables "
-        "local_variables_initializer make_template model_variables moving_average_variables "
+        "local_variables_initializer model_variables moving_average_variables "
         "report_uninitialized_variables scatter_add scatter_div scatter_max scatter_min scatter_mul scatter_nd_add "
         "scatter_nd_sub scatter_nd_update scatter_sub scatter_update trainable_variables variables_initializer"
     ),
@@ -220,6 +221,7 @@ _face = Face(__name__, {
         "executing_eagerly_outside_functions"
     ),
     "aioflow.library.table_initializers": "initialize_all_tables tables_initializer",
+    "aioflow.library.templates": "Template make_template",
     "aioflow.library.tensor_array": "TensorArray",
     "aioflow.library.variable_scope": (
         "AUTO_REUSE VariableScope create_partitioned_variables get_local_variable get_variable get_variable_scope "

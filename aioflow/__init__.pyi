@@ -181,8 +181,8 @@ from aioflow.kernels.sparse.sets import set_union as set_union
 from aioflow.kernels.sparse.sparse_segments import sparse_segment_mean as sparse_segment_mean
 from aioflow.kernels.sparse.sparse_segments import sparse_segment_sqrt_n as sparse_segment_sqrt_n
 from aioflow.kernels.sparse.sparse_segments import sparse_segment_sum as sparse_segment_sum
+from aioflow.kernels.text.splitting import string_split as string_split
 from aioflow.kernels.text.strings import reduce_join as reduce_join
-from aioflow.kernels.text.strings import string_split as string_split
 from aioflow.layers import activations as activations
 from aioflow.layers import callbacks as callbacks
 from aioflow.layers import constraints as constraints
@@ -295,7 +295,6 @@ from aioflow.library.known_values import get_static_value as get_static_value
 from aioflow.library.known_values import is_symbolic_tensor as is_symbolic_tensor
 from aioflow.library.logging import get_logger as get_logger
 from aioflow.library.loops import while_loop as while_loop
-from aioflow.library.nn_convolution import required_space_to_batch_paddings as required_space_to_batch_paddings
 from aioflow.library.parsing import FixedLenFeature as FixedLenFeature
 from aioflow.library.parsing import FixedLenSequenceFeature as FixedLenSequenceFeature
 from aioflow.library.parsing import SparseFeature as SparseFeature
@@ -323,6 +322,7 @@ from aioflow.library.session_tensors import TensorHandle as TensorHandle
 from aioflow.library.session_tensors import delete_session_tensor as delete_session_tensor
 from aioflow.library.session_tensors import get_session_handle as get_session_handle
 from aioflow.library.session_tensors import get_session_tensor as get_session_tensor
+from aioflow.library.space_to_batch import required_space_to_batch_paddings as required_space_to_batch_paddings
 from aioflow.library.sparse import convert_to_tensor_or_sparse_tensor as convert_to_tensor_or_sparse_tensor
 from aioflow.library.sparse import deserialize_many_sparse as deserialize_many_sparse
 from aioflow.library.sparse import from_dense as from_dense
@@ -356,7 +356,6 @@ from aioflow.library.sparse_reduction import sparse_split as sparse_split
 from aioflow.library.sparse_reduction import sparse_to_indicator as sparse_to_indicator
 from aioflow.library.staging import MapStagingArea as MapStagingArea
 from aioflow.library.staging import StagingArea as StagingArea
-from aioflow.library.state import Template as Template
 from aioflow.library.state import all_variables as all_variables
 from aioflow.library.state import assert_variables_initialized as assert_variables_initialized
 from aioflow.library.state import assign as assign
@@ -373,7 +372,6 @@ from aioflow.library.state import initialize_variables as initialize_variables
 from aioflow.library.state import is_variable_initialized as is_variable_initialized
 from aioflow.library.state import local_variables as local_variables
 from aioflow.library.state import local_variables_initializer as local_variables_initializer
-from aioflow.library.state import make_template as make_template
 from aioflow.library.state import model_variables as model_variables
 from aioflow.library.state import moving_average_variables as moving_average_variables
 from aioflow.library.state import report_uninitialized_variables as report_uninitialized_variables
@@ -401,6 +399,8 @@ from aioflow.library.switches import executing_eagerly as executing_eagerly
 from aioflow.library.switches import executing_eagerly_outside_functions as executing_eagerly_outside_functions
 from aioflow.library.table_initializers import initialize_all_tables as initialize_all_tables
 from aioflow.library.table_initializers import tables_initializer as tables_initializer
+from aioflow.library.templates import Template as Template
+from aioflow.library.templates import make_template as make_template
 from aioflow.library.tensor_array import TensorArray as TensorArray
 from aioflow.library.variable_scope import AUTO_REUSE as AUTO_REUSE
 from aioflow.library.variable_scope import VariableScope as VariableScope

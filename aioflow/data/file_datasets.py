@@ -13,7 +13,7 @@ from aioflow.data.sources import Slices
 from aioflow.data.stage import Stage, user_line_text
 from aioflow.files.filesystem import Path
 from aioflow.files.record_formats import FixedLength, Format, TextLines, TFRecords
-from aioflow.files.tfrecord import TFRecordOptions
+from aioflow.files.tfrecord_options import TFRecordOptions
 from aioflow.tensors.recursion import safe_repr
 
 Filenames = Path | Sequence[Path] | Dataset

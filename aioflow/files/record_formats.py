@@ -6,7 +6,8 @@ from typing import BinaryIO, ClassVar, Protocol
 
 from aioflow import errors
 from aioflow.files.filesystem import Files, as_name, translate_errors
-from aioflow.files.tfrecord import CHUNK, FRAME_BYTES, Records, TFRecordOptions
+from aioflow.files.tfrecord import CHUNK, FRAME_BYTES, Records
+from aioflow.files.tfrecord_options import TFRecordOptions
 
 Record = tuple[bytes, bytes]
 """A key, which names the origin, and a value."""

@@ -4,7 +4,8 @@ from aioflow.lazy import Face
 
 _face = Face(__name__, {
     "aioflow.files.graph_files": "write_graph",
-    "aioflow.files.tfrecord": "TFRecordCompressionType TFRecordOptions TFRecordWriter tf_record_iterator",
+    "aioflow.files.tfrecord": "TFRecordWriter tf_record_iterator",
+    "aioflow.files.tfrecord_options": "TFRecordCompressionType TFRecordOptions",
     "aioflow.kernels.data.decoders": "decode_compressed decode_csv decode_npy decode_raw",
     "aioflow.kernels.data.example_wire": "make_example make_sequence_example",
     "aioflow.kernels.data.json_examples": "decode_json_example",

@@ -22,10 +22,10 @@ from aioflow import read_file as read_file
 from aioflow import serialize_tensor as serialize_tensor
 from aioflow import write_file as write_file
 from aioflow.files.graph_files import write_graph as write_graph
-from aioflow.files.tfrecord import TFRecordCompressionType as TFRecordCompressionType
-from aioflow.files.tfrecord import TFRecordOptions as TFRecordOptions
 from aioflow.files.tfrecord import TFRecordWriter as TFRecordWriter
 from aioflow.files.tfrecord import tf_record_iterator as tf_record_iterator
+from aioflow.files.tfrecord_options import TFRecordCompressionType as TFRecordCompressionType
+from aioflow.files.tfrecord_options import TFRecordOptions as TFRecordOptions
 from aioflow.kernels.data.decoders import decode_raw as decode_raw
 from aioflow.kernels.data.example_wire import make_example as make_example
 from aioflow.kernels.data.example_wire import make_sequence_example as make_sequence_example

@@ -33,7 +33,7 @@ _face = Face(__name__, {
     "aioflow.library.lstm": "lstm",
     "aioflow.library.nn_convolution": (
         "atrous_conv2d atrous_conv2d_transpose avg_pool1d avg_pool2d avg_pool_v2 conv_transpose convolution "
-        "depthwise_conv2d max_pool1d max_pool2d max_pool_v2 pool separable_conv2d with_space_to_batch"
+        "depthwise_conv2d max_pool1d max_pool2d max_pool_v2 pool separable_conv2d"
     ),
     "aioflow.library.nn_functions": (
         "batch_norm_with_global_normalization batch_normalization crelu dropout gelu hard_sigmoid l2_normalize "
@@ -45,5 +45,7 @@ _face = Face(__name__, {
         "compute_accidental_hits log_uniform_candidate_sampler nce_loss sampled_softmax_loss "
         "uniform_candidate_sampler"
     ),
-    "aioflow.library.rnn": "bidirectional_dynamic_rnn dynamic_rnn raw_rnn static_bidirectional_rnn static_rnn",
+    "aioflow.library.raw_rnn": "raw_rnn",
+    "aioflow.library.rnn": "bidirectional_dynamic_rnn dynamic_rnn static_bidirectional_rnn static_rnn",
+    "aioflow.library.space_to_batch": "with_space_to_batch",
 })  # fmt: skip

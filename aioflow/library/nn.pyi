@@ -65,7 +65,6 @@ from aioflow.library.nn_convolution import max_pool2d as max_pool2d
 from aioflow.library.nn_convolution import max_pool_v2 as max_pool_v2
 from aioflow.library.nn_convolution import pool as pool
 from aioflow.library.nn_convolution import separable_conv2d as separable_conv2d
-from aioflow.library.nn_convolution import with_space_to_batch as with_space_to_batch
 from aioflow.library.nn_functions import batch_norm_with_global_normalization as batch_norm_with_global_normalization
 from aioflow.library.nn_functions import batch_normalization as batch_normalization
 from aioflow.library.nn_functions import crelu as crelu
@@ -91,11 +90,12 @@ from aioflow.library.nn_sampling import log_uniform_candidate_sampler as log_uni
 from aioflow.library.nn_sampling import nce_loss as nce_loss
 from aioflow.library.nn_sampling import sampled_softmax_loss as sampled_softmax_loss
 from aioflow.library.nn_sampling import uniform_candidate_sampler as uniform_candidate_sampler
+from aioflow.library.raw_rnn import raw_rnn as raw_rnn
 from aioflow.library.rnn import bidirectional_dynamic_rnn as bidirectional_dynamic_rnn
 from aioflow.library.rnn import dynamic_rnn as dynamic_rnn
-from aioflow.library.rnn import raw_rnn as raw_rnn
 from aioflow.library.rnn import static_bidirectional_rnn as static_bidirectional_rnn
 from aioflow.library.rnn import static_rnn as static_rnn
+from aioflow.library.space_to_batch import with_space_to_batch as with_space_to_batch
 
 __all__ = ["atrous_conv2d", "atrous_conv2d_transpose", "avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d",
     "avg_pool_v2", "batch_norm_with_global_normalization", "batch_normalization", "bias_add",

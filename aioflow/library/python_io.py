@@ -3,5 +3,6 @@
 from aioflow.lazy import Face
 
 _face = Face(__name__, {
-    "aioflow.files.tfrecord": "tf_record_iterator TFRecordCompressionType TFRecordOptions TFRecordWriter",
+    "aioflow.files.tfrecord": "tf_record_iterator TFRecordWriter",
+    "aioflow.files.tfrecord_options": "TFRecordCompressionType TFRecordOptions",
 })  # fmt: skip

@@ -10,9 +10,9 @@ from aioflow.graph.convert import NumberLike, TensorLike, TextLike
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.tensors.dtypes import DTypeLike, ShapeLike
 
-from aioflow.files.tfrecord import TFRecordCompressionType as TFRecordCompressionType
-from aioflow.files.tfrecord import TFRecordOptions as TFRecordOptions
 from aioflow.files.tfrecord import TFRecordWriter as TFRecordWriter
 from aioflow.files.tfrecord import tf_record_iterator as tf_record_iterator
+from aioflow.files.tfrecord_options import TFRecordCompressionType as TFRecordCompressionType
+from aioflow.files.tfrecord_options import TFRecordOptions as TFRecordOptions
 
 __all__ = ["TFRecordCompressionType", "TFRecordOptions", "TFRecordWriter", "tf_record_iterator"]

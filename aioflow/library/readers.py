@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from aioflow.files.tfrecord import TFRecordOptions
+from aioflow.files.tfrecord_options import TFRecordOptions
 from aioflow.graph import scopes
 from aioflow.graph.building import get_default_graph, transactional
 from aioflow.graph.convert import TensorLike

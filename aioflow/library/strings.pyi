@@ -23,8 +23,8 @@ from aioflow import string_to_hash_bucket_strong as to_hash_bucket_strong
 from aioflow import string_to_number as to_number
 from aioflow import string_upper as upper
 from aioflow import substr as substr
+from aioflow.kernels.text.splitting import split as split
 from aioflow.kernels.text.strings import reduce_join as reduce_join
-from aioflow.kernels.text.strings import split as split
 from aioflow.kernels.text.text_pieces import bytes_split as bytes_split
 from aioflow.kernels.text.text_pieces import ngrams as ngrams
 from aioflow.kernels.text.unicode import unicode_decode as unicode_decode

@@ -449,11 +449,8 @@ class MonitoredSession(_MonitoredSession):
     A loss ends a run with AbortedError or UnavailableError, or because variables have lost their values. Then the
     session recovers: it waits until the needed tasks are back, undoes the run on all of them, restores the lost values,
     and repeats the run. If all variables are restored, runs of other asyncio tasks are repeated, too.
-    `session_creator.max_wait_secs` limits the time of a recovery.
-
-    So each run happens once. The field `repeated` of a `Recovery` names the exceptions.
-
-    [P15 section 3.3; P16 section 4.3]
+    `session_creator.max_wait_secs` limits the time of a recovery. So each run happens once; `Recovery.repeated` names
+    the exceptions [P15 section 3.3; P16 section 4.3].
 
     Args:
         session_creator: opens sessions; by default those of a chief in this process.
@@ -479,14 +476,7 @@ class MonitoredSession(_MonitoredSession):
 
 
 class SingularMonitoredSession(_MonitoredSession):
-    """A monitored session of a chief without recovery: the loss of a peer is an error like any other.
-
-    Examples:
-        >>> v = af.Variable(1.0)
-        >>> async with af.train.SingularMonitoredSession() as monitored:
-        ...     print(await monitored.run(v))
-        1.0
-    """
+    """A monitored session of a chief without recovery: the loss of a peer is an error like any other."""
 
     _recovers = False
 

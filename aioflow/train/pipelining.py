@@ -26,7 +26,7 @@ from aioflow.kernels.math.arithmetic import add_n
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.reduction import reduce_sum
 from aioflow.library.control import control_dependencies, device, group, name_scope
-from aioflow.library.state import make_template
+from aioflow.library.templates import make_template
 from aioflow.tensors import dtypes
 
 

@@ -481,10 +481,7 @@ class Saver:
         self._retention.recover(last_checkpoints_with_time)
 
     def find_last_checkpoints_with_time(self, last_checkpoints_with_time: Iterable[tuple[str, float]]) -> None:
-        """Do the same with the checkpoints of a folder. Only those with the name of the first one saved count.
-
-        The others may belong to another Saver.
-        """
+        """Do the same with the checkpoints of a folder that have the name of the first one saved."""
         self._retention.find(last_checkpoints_with_time)
 
     def recover_last_checkpoints(self, checkpoint_paths: Iterable[str]) -> None:

@@ -11,7 +11,8 @@ from aioflow import errors
 from aioflow.data import CsvDataset, Dataset, FixedLengthRecordDataset, TextLineDataset, TFRecordDataset
 from aioflow.data.record_files import FileCursor
 from aioflow.files import read_ahead
-from aioflow.files.tfrecord import TFRecordOptions, TFRecordWriter
+from aioflow.files.tfrecord import TFRecordWriter
+from aioflow.files.tfrecord_options import TFRecordOptions
 from tests.data.test_dataset import Pair, elements
 
 

@@ -18,11 +18,10 @@ from aioflow import errors
 from aioflow.files.crc32c import crc32c, mask, masked_crc32c_windows
 from aioflow.files.tfrecord import (
     Records,
-    TFRecordCompressionType,
-    TFRecordOptions,
     TFRecordWriter,
     tf_record_iterator,
 )
+from aioflow.files.tfrecord_options import TFRecordCompressionType, TFRecordOptions
 
 TABLE = json.loads((Path(__file__).parents[1] / "data" / "input.json").read_text())["tfrecord"]
 RECORDS = [record.encode("latin-1") for record in TABLE["records"]]

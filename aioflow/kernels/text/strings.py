@@ -10,11 +10,9 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Ints, Op, op
 from aioflow.graph.operation import Tensor
-from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels import known
 from aioflow.kernels.families import CPU, TEXT, costs
 from aioflow.kernels.math.broadcasting import Axis, axes_of, reduced
@@ -30,12 +28,10 @@ from aioflow.tensors.dtypes import (
     DType,
     Namespace,
     Spec,
-    TensorShape,
     float32,
     int32,
-    int64,
 )
-from aioflow.tensors.object_arrays import copy_array, join_strings, make_array, map_elements, to_list, total_length
+from aioflow.tensors.object_arrays import copy_array, join_strings, map_elements, to_list, total_length
 
 Function = Callable[..., Any]
 _SMALL_GROWTH: Final = 1 << 20
@@ -410,127 +406,3 @@ for _op in (
 ):  # fmt: skip
     _op.no_gradient(_NO_GRADIENT)
     costs(_op, TEXT)
-
-
-Split = Callable[[bytes], list[bytes]]
-
-
-def _pieces(source: Spec) -> tuple[Spec, Spec, Spec]:
-    """The parts of a sparse matrix with one row for each string."""
-    rows = source.only(STRING).with_rank(1, "source").sizes
-    assert rows is not None
-    return (
-        Spec(int64, TensorShape.matrix(None, 2)),
-        Spec(dtypes.string, TensorShape.vector(None)),
-        Spec(int64, TensorShape.vector(2), (rows[0], None)),
-    )
-
-
-def _kernel(made: Op[Any], splitter: Callable[[NodeView], Split]) -> None:
-    """Declare the kernel, and that the op has no gradient."""
-    made.no_gradient("text does not vary smoothly")
-    costs(made, 2 * TEXT)
-
-    @made.kernel(CPU, fresh=True, binds=True)
-    def _(xp: Namespace, node: NodeView) -> Callable[[Array], tuple[Array, Array, Array]]:
-        return functools.partial(_parts, splitter(node))
-
-
-def _parts(split: Split, source: Array) -> tuple[Array, Array, Array]:
-    counts: list[int] = []
-    values: list[bytes] = []
-    for text in to_list(source):  # no list of lists: Python's collector would scan it repeatedly
-        items = split(text)
-        counts.append(len(items))
-        values += items
-    lengths = make_array(counts, dtype=np.int64)
-    row = np.repeat(np.arange(len(counts)), lengths)
-    places = np.arange(len(values)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return np.stack([row, places], 1), make_array(values), np.array([len(counts), lengths.max(initial=0)], np.int64)
-
-
-@op(name="string_split")
-def _string_split(source: Spec, delimiter: str = " ", skip_empty: bool = True) -> tuple[Spec, Spec, Spec]:
-    """The parts of each string between bytes that are in `delimiter`, or each byte if that is empty.
-
-    The parts of a sparse matrix: indices, values, dense_shape. With `skip_empty` empty parts are left out.
-    """
-    return _pieces(source)
-
-
-@op(name="string_split_v2")
-def _string_split_v2(source: Spec, sep: str = "", maxsplit: int = -1) -> tuple[Spec, Spec, Spec]:
-    """The parts of each string between occurrences of `sep`, as Python splits; between blanks if that is empty.
-
-    At most `maxsplit` splits are made from the left, if it is not negative.
-    """
-    return _pieces(source)
-
-
-def _at_any(node: NodeView) -> Split:
-    marks, skip = node.attrs["delimiter"].encode(), node.attrs["skip_empty"]
-    return functools.partial(_split_at, marks, bytes.maketrans(marks, marks[:1] * len(marks)), skip)
-
-
-def _split_at(marks: bytes, same: bytes, skip_empty: bool, text: bytes) -> list[bytes]:
-    if not marks:
-        return [text[place : place + 1] for place in range(len(text))]
-    items = text.translate(same).split(marks[:1])
-    return [item for item in items if item] if skip_empty else items
-
-
-_kernel(_string_split, _at_any)
-_kernel(
-    _string_split_v2,
-    lambda node: lambda text: text.split(node.attrs["sep"].encode() or None, node.attrs["maxsplit"]),
-)
-_SPARSE: Final = "SparseTensor"
-
-
-def _check_result(result_type: str) -> None:
-    if result_type != _SPARSE:
-        raise ValueError(f"result_type must be {_SPARSE!r}: ragged tensors are not supported")
-
-
-@transactional
-def string_split(
-    source: TensorLike,
-    sep: str | None = None,
-    skip_empty: bool = True,
-    delimiter: str | None = None,
-    result_type: str = _SPARSE,
-    name: str | None = None,
-) -> SparseTensor:
-    """The parts of each string of a vector, one row for each: between bytes that are in `sep`, by default blanks.
-
-    An empty `sep` takes strings apart into bytes. With `skip_empty` empty parts are left out.
-
-    Examples:
-        >>> words = af.string_split(["a b", "c"])
-        >>> await session.run([words.indices, words.values])
-        [array([[0, 0],
-               [0, 1],
-               [1, 0]]), array([b'a', b'b', b'c'], dtype=object)]
-    """
-    _check_result(result_type)
-    marks = delimiter if sep is None else sep
-    return SparseTensor(*_string_split(source, " " if marks is None else marks, skip_empty, name=name))
-
-
-@transactional
-def split(
-    input: TensorLike | None = None,
-    sep: str | None = None,
-    maxsplit: int = -1,
-    result_type: str = _SPARSE,
-    source: TensorLike | None = None,
-    name: str | None = None,
-) -> SparseTensor:
-    """The parts of each string of a vector, one row for each, as Python's `str.split(sep, maxsplit)` gives them.
-
-    Examples:
-        >>> await session.run(af.strings.split(["a b", "c"]).values)
-        array([b'a', b'b', b'c'], dtype=object)
-    """
-    _check_result(result_type)
-    return SparseTensor(*_string_split_v2(source if input is None else input, sep or "", maxsplit, name=name))

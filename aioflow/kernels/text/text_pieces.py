@@ -10,7 +10,7 @@ from aioflow.graph.operation import Tensor
 from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels import known
 from aioflow.kernels.families import CPU, TEXT, costs
-from aioflow.kernels.text.strings import string_split
+from aioflow.kernels.text.splitting import string_split
 from aioflow.tensors.dtypes import STRING, Array, Namespace, Spec, TensorShape
 from aioflow.tensors.object_arrays import join_strings, make_array, to_list
 

@@ -15,7 +15,8 @@ from aioflow.kernels.math.arithmetic import add, multiply
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import equal, greater, logical_and, logical_not, not_equal
 from aioflow.kernels.math.reduction import reduce_any, reduce_sum
-from aioflow.kernels.text.strings import regex_full_match, split, string_join, string_lower, string_upper
+from aioflow.kernels.text.splitting import split
+from aioflow.kernels.text.strings import regex_full_match, string_join, string_lower, string_upper
 from aioflow.library.branches import cond
 from aioflow.library.sparse import sparse_tensor_to_dense
 from aioflow.onnx.call import Call
