@@ -347,6 +347,8 @@ class TestRequests:
             (r"expects a value by name for each input, as \{'x': ...\}, not \[1.0\]", ([1.0],)),
             (r"expects a list of the names of outputs, as \['y'\], not 'y'", (good, "serving_default", "y")),
             ("has no priority 1, only 0 to 0", (good, "serving_default", None, 1)),
+            ("has no priority 0.5, only 0 to 0", (good, "serving_default", None, 0.5)),
+            ("has no priority 'high', only 0 to 0", (good, "serving_default", None, "high")),
         ]:
             with pytest.raises(errors.InvalidArgumentError, match=text):
                 await version.infer(*arguments)
