@@ -17,6 +17,7 @@ from aioflow.runtime.update_gate import effects_of
 from aioflow.saved_model.loading import LoadedModel, load_stored
 from aioflow.saved_model.reading import StoredModel
 from aioflow.saved_model.signature import Signature
+from aioflow.saved_model.tables import with_content
 from aioflow.serving.replica import Replica
 from aioflow.serving.signature_runner import Outputs, SignatureRunner
 from aioflow.session import Session
@@ -65,7 +66,12 @@ class LoadedReplica:
     async def load(
         replica: Replica, stored: StoredModel, config: Config | None, make_runners: MakeRunners
     ) -> "LoadedReplica":
-        """Load a version, and warm it up. Raises as `saved_model.load`, or if the tasks cannot be reached."""
+        """Load a version, and warm it up. Raises as `saved_model.load`, or if the tasks cannot be reached.
+
+        Its vocabulary files are read here, since the tasks may have no such files, or may not use them.
+        """
+        nodes = await asyncio.to_thread(with_content, stored.graph_def, stored.manifest.vocabularies)
+        stored = dataclasses.replace(stored, graph_def=nodes)
         config = dataclasses.replace(config or Config(), device_filters=replica.tasks)
         session = Session(replica.target, graph=Graph(), config=config)
         try:

@@ -298,6 +298,23 @@ async def test_a_task_that_restarts_gets_the_tables_of_a_model_without_variables
             await until(lambda losses=losses: version.ready and version.replicas[0].losses > losses)
 
 
+async def test_replicas_need_no_vocabulary_file_of_their_own(tmp_path):
+    words, file = af.Graph(), tmp_path / "words.txt"
+    file.write_text("u\nv\n")
+    with words.as_default():
+        asked = af.placeholder(af.string, [None], name="asked")
+        number = af.lookup.index_table_from_file(str(file), num_oov_buckets=1).lookup(asked)
+        signatures, init = {"serving_default": Signature({"asked": asked}, {"y": number})}, af.tables_initializer()
+    async with af.Session(graph=words) as session, cluster({"worker": 2}) as simulated, Models() as models:
+        await session.run(init)
+        await af.saved_model.save(session, tmp_path / "model", signatures, version=1)
+        await models.add("saved", tmp_path / "model", replicas=on_tasks(simulated))
+        await models.publish("published", session, signatures, replicas=on_tasks(simulated))
+        for name in ("saved", "published"):
+            found = await models.find(name).infer({"asked": ["v", "u", "w"]})
+            assert found["y"].tolist() == [1, 0, 2]
+
+
 def own_values(resources):
     """The values of variables in containers of sessions: those of the training are in the default one."""
     return [each.read().tolist() for container in resources._used.values() for each in container.objects().values()]
