@@ -412,7 +412,8 @@ class TestErrors:
         ]:  # fmt: skip
             with pytest.raises(ValueError, match=r"row|feeds one tensor"):
                 session.batched(fetches, feeds)
-        for wrong in ({"max_rows": 0}, {"max_delay": -1.0}, {"max_waiting": 0}, {"priorities": 0}, {"buckets": [0]}):
+        numbers = {"max_rows": 0}, {"max_delay": -1.0}, {"max_waiting": 0}, {"priorities": 0}
+        for wrong in (*numbers, {"buckets": [0]}, {"buckets": [2.5]}, {"buckets": [4, "8"]}):
             with pytest.raises(ValueError, match=next(iter(wrong))):
                 session.batched(net.y, [net.x], **wrong)
         for wrong in ({"max_rows": None}, {"max_delay": "0"}, {"buckets": 4}):
