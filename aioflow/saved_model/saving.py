@@ -7,8 +7,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from aioflow.config import expect
 from aioflow.files.filesystem import Path, as_name
-from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor, items_of
 from aioflow.saved_model.export import Exported, export, reads
 from aioflow.saved_model.manifest import MOST_DIGITS, Manifest, NamedSignature, StoredRequest, check_asset_name
 from aioflow.saved_model.reading import StoredModel
@@ -65,7 +66,8 @@ async def save(
     """
     _check(session, signatures, version)
     path = as_name(directory).rstrip("/") + ("" if version is None else f"/{version}")
-    requests = [_stored(number, request, signatures) for number, request in enumerate(warmup)]
+    expect("assets", assets, Mapping)
+    requests = [_stored(number, request, signatures) for number, request in enumerate(items_of("warmup", warmup))]
     files = {check_asset_name(name): file for name, file in (assets or {}).items()}
     await asyncio.to_thread(check_free, path)
     exported = await asyncio.to_thread(export, signatures)
