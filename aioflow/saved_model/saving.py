@@ -7,12 +7,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from aioflow.config import expect
 from aioflow.files.filesystem import Path, as_name
-from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor, items_of
 from aioflow.saved_model.export import Exported, export, reads
 from aioflow.saved_model.manifest import MOST_DIGITS, Manifest, NamedSignature, StoredRequest, check_asset_name
 from aioflow.saved_model.reading import StoredModel
-from aioflow.saved_model.signature import Signature
+from aioflow.saved_model.signature import Signature, check_signatures
 from aioflow.saved_model.tables import asset_names, exports
 from aioflow.saved_model.warmup import WarmUpRequest
 from aioflow.saved_model.writing import Content, check_free, write
@@ -65,7 +66,8 @@ async def save(
     """
     _check(session, signatures, version)
     path = as_name(directory).rstrip("/") + ("" if version is None else f"/{version}")
-    requests = [_stored(number, request, signatures) for number, request in enumerate(warmup)]
+    expect("assets", assets, Mapping)
+    requests = [_stored(number, request, signatures) for number, request in enumerate(items_of("warmup", warmup))]
     files = {check_asset_name(name): file for name, file in (assets or {}).items()}
     await asyncio.to_thread(check_free, path)
     exported = await asyncio.to_thread(export, signatures)
@@ -82,13 +84,7 @@ async def save(
 def _check(session: Any, signatures: Any, version: Any) -> None:
     if not isinstance(session, Session):
         raise TypeError(f"save needs an af.Session, not {safe_repr(session)}")
-    if not isinstance(signatures, Mapping) or not signatures:
-        raise ValueError("save needs signatures, such as {'serving_default': af.saved_model.Signature(...)}")
-    for name, signature in signatures.items():
-        if not isinstance(name, str) or not name or not isinstance(signature, Signature):
-            raise TypeError(f"signatures are af.saved_model.Signature by name, not {safe_repr({name: signature})}")
-        if signature.graph is not session.graph:
-            raise ValueError(f"signature {name!r} belongs to another graph than that of the session")
+    check_signatures(session.graph, signatures)
     if version is not None and (type(version) is not int or not 0 <= version < 10**MOST_DIGITS):
         raise ValueError(f"a version is a number from 0 with {MOST_DIGITS} digits at most, not {safe_repr(version)}")
 

@@ -99,3 +99,14 @@ def _check_loop(signature: Signature) -> None:
         given, back = signature.inputs[name].spec, signature.outputs[name].spec
         if given.dtype is not back.dtype or not given.shape.is_compatible_with(back.shape):
             raise ValueError(f"output {name!r} is {back}, and is fed to the input {name!r}, which is {given}")
+
+
+def check_signatures(graph: Graph, signatures: object) -> None:
+    """TypeError or ValueError unless these are signatures by name, at least one, and all of that graph."""
+    if not isinstance(signatures, Mapping) or not signatures:
+        raise ValueError("a model needs signatures, such as {'serving_default': af.saved_model.Signature(...)}")
+    for name, signature in signatures.items():
+        if not isinstance(name, str) or not name or not isinstance(signature, Signature):
+            raise TypeError(f"signatures are af.saved_model.Signature by name, not {safe_repr({name: signature})}")
+        if signature.graph is not graph:
+            raise ValueError(f"signature {name!r} belongs to another graph than that of the session")

@@ -13,13 +13,15 @@ from typing import Final
 
 import numpy as np
 
+from aioflow.files.filesystem import Files
 from aioflow.graph.convert import constant_value
 from aioflow.graph.effects import STATES
-from aioflow.graph.graphdef import GraphDef
+from aioflow.graph.graphdef import GraphDef, NodeDef
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.array.constants import placeholder
 from aioflow.kernels.state.lookup_tables import MutableSpec, StaticSpec, lookup_table_export, lookup_table_import
 from aioflow.kernels.state.readers import text_of
+from aioflow.resources.vocabulary_files import read_columns
 from aioflow.tensors.dtypes import Array
 
 _FROM_FILE: Final = "initialize_table_from_text_file"
@@ -81,6 +83,32 @@ def with_files(graph_def: GraphDef, files: Mapping[str, str]) -> GraphDef:
             node = dataclasses.replace(node, attr={**node.attr, "value": value})
         nodes.append(node)
     return GraphDef(tuple(nodes))
+
+
+def with_content(graph_def: GraphDef, constants: Collection[str]) -> GraphDef:
+    """Return the operations with the content of the files that these constants name, for tasks without the files.
+
+    Blocks. Raises as `initialize_table_from_text_file` if a file is none for its table.
+    """
+    by_name = {node.name: node for node in graph_def.node}
+    nodes: list[NodeDef] = []
+    for node in graph_def.node:
+        reads = node.op == _FROM_FILE and node.input[1] in constants
+        nodes += _with_content(node, by_name) if reads else [node]
+    return GraphDef(tuple(nodes))
+
+
+def _with_content(node: NodeDef, by_name: Mapping[str, NodeDef]) -> list[NodeDef]:
+    table, file, attr = by_name[node.input[0]], by_name[node.input[1]], node.attr
+    columns = [(attr[f"{part}_index"], table.attr[f"{part}_dtype"]) for part in ("key", "value")]
+    lines = attr["vocab_size"], attr["delimiter"].encode(), attr["offset"]
+    arrays = read_columns(Files(), os.fsdecode(text_of(file.attr["value"])), columns, *lines)
+    made = [
+        dataclasses.replace(file, name=f"{node.name}/{part}_of_file", attr={"value": array})
+        for part, array in zip(("keys", "values"), arrays, strict=True)
+    ]
+    inputs = (node.input[0], *[each.name for each in made], *node.input[2:])
+    return [*made, dataclasses.replace(node, op="initialize_table", input=inputs, attr={})]
 
 
 def stored_names(table: str) -> tuple[str, str]:

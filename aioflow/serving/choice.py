@@ -6,10 +6,23 @@ from typing import Final
 
 from aioflow import errors
 from aioflow.serving.served_version import ServedVersion
+from aioflow.tensors.recursion import safe_repr
+
+
+def check_labels(labels: object) -> None:
+    """Raise TypeError unless these are numbers of versions by label."""
+    pairs = [*labels.items()] if isinstance(labels, Mapping) else [(None, None)]
+    if not all(isinstance(label, str) and label and type(version) is int for label, version in pairs):
+        raise TypeError(f"labels are numbers of versions by label, as {{'stable': 1}}, not {safe_repr(labels)}")
 
 
 def check_shares(shares: Mapping[str, float]) -> None:
-    """Raise ValueError if a share of a traffic split is negative or not finite, or all are 0."""
+    """Raise TypeError if shares of a traffic split are no numbers by label.
+
+    ValueError if one is negative or not finite, or all are 0.
+    """
+    if not isinstance(shares, Mapping) or not all(isinstance(share, (int, float)) for share in shares.values()):
+        raise TypeError(f"shares of a split are numbers by label, as {{'stable': 0.9}}, not {safe_repr(shares)}")
     if shares and (not all(0 <= share < float("inf") for share in shares.values()) or not any(shares.values())):
         raise ValueError(f"shares of a split are at least 0, and not all 0: {dict(shares)}")
 
@@ -71,9 +84,9 @@ class VersionChoice:
 
         NotFoundError if there is no such label, ValueError if a share is negative, not finite, or all are 0.
         """
+        check_shares(shares)
         for label in shares:
             self._labelled(label)
-        check_shares(shares)
         self.shares = dict(shares)
 
     def set_label(self, label: str, version: int | None) -> None:

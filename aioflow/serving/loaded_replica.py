@@ -7,18 +7,22 @@ from typing import Any, Final
 
 from aioflow import errors
 from aioflow.config import Config
+from aioflow.graph.effects import STATES
 from aioflow.graph.graph import Graph
-from aioflow.graph.operation import Tensor
+from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.array.constants import constant
-from aioflow.kernels.state.variables import is_variable_initialized
+from aioflow.kernels.state.variables import assign_variable, is_variable_initialized, variable
 from aioflow.plan.pipeline import Signature as CallSignature
 from aioflow.runtime.update_gate import effects_of
 from aioflow.saved_model.loading import LoadedModel, load_stored
 from aioflow.saved_model.reading import StoredModel
 from aioflow.saved_model.signature import Signature
+from aioflow.saved_model.tables import with_content
 from aioflow.serving.replica import Replica
 from aioflow.serving.signature_runner import Outputs, SignatureRunner
 from aioflow.session import Session
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import TensorShape
 
 MakeRunners = Callable[[Mapping[str, Signature], Session], Mapping[str, SignatureRunner]]
 
@@ -50,7 +54,7 @@ class LoadedReplica:
     async def look(self) -> None:
         """Raise the error by which it is lost: its tasks do not answer, or have restarted."""
         if not all(await self._look()):
-            raise errors.AbortedError("a task has restarted, and has lost the variables of the model")
+            raise errors.AbortedError("a task has restarted, and has lost the variables or tables of the model")
 
     async def abort(self, error: errors.OpError) -> None:
         """End the requests that wait, and those that run, and close the session."""
@@ -62,12 +66,20 @@ class LoadedReplica:
     async def load(
         replica: Replica, stored: StoredModel, config: Config | None, make_runners: MakeRunners
     ) -> "LoadedReplica":
-        """Load a version, and warm it up. Raises as `saved_model.load`, or if the tasks cannot be reached."""
+        """Load a version, and warm it up. Raises as `saved_model.load`, or if the tasks cannot be reached.
+
+        Its vocabulary files are read here, since the tasks may have no such files, or may not use them.
+        """
+        nodes = await asyncio.to_thread(with_content, stored.graph_def, stored.manifest.vocabularies)
+        stored = dataclasses.replace(stored, graph_def=nodes)
         config = dataclasses.replace(config or Config(), device_filters=replica.tasks)
         session = Session(replica.target, graph=Graph(), config=config)
         try:
             model = await load_stored(stored, session, None, replica.keep_devices, session.own_container)
-            examined = await asyncio.to_thread(_examine, session.graph, model)
+            marks = await asyncio.to_thread(_marks, session)
+            if marks:
+                await session.run(marks)
+            examined = await asyncio.to_thread(_examine, session.graph, model, marks)
             loaded = LoadedReplica(session, make_runners(model.signatures, session), *examined)
             for request in model.warmup:
                 await loaded.runners[request.signature].run(request.inputs, None, 0)
@@ -78,16 +90,28 @@ class LoadedReplica:
         return loaded
 
 
-def _examine(graph: Graph, model: LoadedModel) -> tuple[list[Tensor], Set[str]]:
+def _marks(session: Session) -> list[Operation]:
+    """Return what gives a value to a variable beside each table. A task that restarts loses both. Blocks."""
+    graph, found = session.graph, []
+    tables = [each for each in graph.get_operations() if each.type in STATES and each.type != "variable"]
+    for table in tables:
+        with graph.as_default(), graph.colocate_with(table, ignore_existing=True):
+            mark = variable(dtypes.bool_, TensorShape([]), container=session.own_container)
+            found.append(assign_variable(mark, True).op)
+    return found
+
+
+def _examine(graph: Graph, model: LoadedModel, marks: Sequence[Operation]) -> tuple[list[Tensor], Set[str]]:
     """Return what tells whether each variable has a value, and the names of the signatures that change nothing.
 
-    A model without variables has a probe that is true wherever it runs. Blocks.
+    Among the variables are those that mark tables. A model without any has a probe that is true wherever it runs.
+    Blocks.
     """
     with graph.as_default():
         probes = [constant(True)]
-        for variable in model.variables.values():
-            with graph.colocate_with(variable.handle, ignore_existing=True):
-                probes.append(is_variable_initialized(variable.handle))
+        for handle in (*[each.handle for each in model.variables.values()], *[mark.inputs[0] for mark in marks]):
+            with graph.colocate_with(handle, ignore_existing=True):
+                probes.append(is_variable_initialized(handle))
     return probes, {name for name, signature in model.signatures.items() if not _changes_state(signature)}
 
 

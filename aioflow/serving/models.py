@@ -13,7 +13,7 @@ from aioflow.config import Config, expect
 from aioflow.files.filesystem import Path
 from aioflow.saved_model.signature import Signature
 from aioflow.serving.batching import Batching
-from aioflow.serving.choice import VersionChoice
+from aioflow.serving.choice import VersionChoice, check_labels
 from aioflow.serving.local_publication import LocalPublication
 from aioflow.serving.metrics import Metrics
 from aioflow.serving.publication import Publication
@@ -127,6 +127,7 @@ class Models:
             ValueError: a limit of `batching` makes no sense, or there are no replicas.
         """
         expect("batching", batching, Batching)
+        check_labels({} if labels is None else labels)
         places = () if replicas is None else checked_replicas(replicas)
         loader = VersionLoader(name, directory, batching, self._config, self.metrics, places)
         model = ServedModel(name, loader, self._chooser)
@@ -266,6 +267,7 @@ class Models:
 
     async def set_label(self, name: str, label: str, version: int | None) -> None:
         """Let a label name another version, which is loaded first if it is not; None removes the label."""
+        check_labels({label: 0 if version is None else version})
         await self._model(name).set_label(label, version)
 
     def split(self, name: str, shares: Mapping[str, float] | None) -> None:
@@ -275,7 +277,7 @@ class Models:
             NotFoundError: there is no such model or label.
             ValueError: a share is negative, or all are 0.
         """
-        self._model(name).choice.split(shares or {})
+        self._model(name).choice.split({} if shares is None else shares)
 
     async def refresh(self, name: str | None = None) -> None:
         """Look for new versions now, of one model or of all, and serve them. Raises the error of one that is bad."""

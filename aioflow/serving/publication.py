@@ -13,11 +13,12 @@ from typing import Final
 
 from aioflow import errors
 from aioflow.saved_model.export import Exported, export
-from aioflow.saved_model.signature import Signature
+from aioflow.saved_model.signature import Signature, check_signatures
 from aioflow.serving.choice import VersionChoice
 from aioflow.serving.served_version import ServedVersion
 from aioflow.serving.status import VersionStatus
 from aioflow.session import Session
+from aioflow.tensors.recursion import safe_repr
 
 _log: Final = logging.getLogger("aioflow.serving")
 PATIENCE: Final = 10.0
@@ -44,10 +45,11 @@ class Publication(abc.ABC):
     """
 
     def __init__(self, name: str, session: Session, signatures: Mapping[str, Signature], every: int) -> None:
+        if not isinstance(every, int):
+            raise TypeError(f"every is a whole number of steps, not {safe_repr(every)}")
         if every < 1:
             raise ValueError(f"every is {every} steps, and must be at least 1")
-        if not signatures or any(signature.graph is not session.graph for signature in signatures.values()):
-            raise ValueError("a publication needs signatures, all of the graph of the session that trains")
+        check_signatures(session.graph, signatures)
         self.choice: Final = VersionChoice(name, random.Random())
         self.every: Final = every
         self._name: Final = name

@@ -6,16 +6,20 @@ import errno
 import os
 import socket
 import ssl
-from typing import Final
+from http import HTTPStatus
+from typing import Any, Final
 
 from aiohttp import web
 from aiohttp.http import HttpVersion11
+from aiohttp.http_exceptions import ContentEncodingError
 from aiohttp.web_protocol import RequestHandler
 
 from aioflow import errors
 from aioflow.net.transport.addresses import join_address
 from aioflow.serving.connection import Connection
+from aioflow.serving.failures import RequestRefusedError
 from aioflow.serving.on_aiohttp import answer
+from aioflow.serving.request import JSON, to_json
 from aioflow.serving.service import Service
 
 _FIRST_REQUEST: Final = 20.0
@@ -48,9 +52,7 @@ class HttpServer:
         host, port = listening.getsockname()[:2]
         self.url: Final = f"{'http' if tls is None else 'https'}://{join_address(host, port)}"
         # No web.Application: its router and middlewares take longer than the service for a path that it knows.
-        self._others: Final = web.Server(
-            self._handle, access_log=None, handler_cancellation=True, keepalive_timeout=_IDLE_OF_OTHERS
-        )
+        self._others: Final = web.Server(self._handle, handler_cancellation=True)
         self._unasked: Final[dict[RequestHandler, float]] = {}
         """Since when aiohttp has connections without a whole head."""
         self._answering: Final[set[RequestHandler]] = set()
@@ -96,8 +98,10 @@ class HttpServer:
 
     def _other(self) -> RequestHandler:
         """Return the protocol that takes over a connection."""
-        protocol = self._others()
-        self._unasked[protocol] = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        settings: dict[str, Any] = {"access_log": None, "keepalive_timeout": _IDLE_OF_OTHERS}
+        protocol = _Handler(self._others, loop=loop, **settings)
+        self._unasked[protocol] = loop.time()
         return protocol
 
     async def _watch(self) -> None:
@@ -116,10 +120,13 @@ class HttpServer:
         protocol = request.protocol
         self._unasked.pop(protocol, None)
         self._answering.add(protocol)
+        response: web.StreamResponse
         try:
             if "expect" in request.headers:
                 await _expect(request)
             response = await answer(self.service, request, request.path)
+        except RequestRefusedError as error:
+            response = _refusal(error.status, error.text)
         finally:
             self._answering.discard(protocol)
         if not self.service.ready:
@@ -146,10 +153,31 @@ class HttpServer:
                 protocol.close()
 
 
+class _Handler(RequestHandler):
+    """A connection that aiohttp has. It refuses what is no request in the words of the protocols, and logs no error."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        """Return the response for an error that aiohttp has found, behind which the connection is closed."""
+        if status >= 500:
+            return super().handle_error(request, status, exc, message)
+        status = 415 if isinstance(exc, ContentEncodingError) else status
+        response = _refusal(status, message or HTTPStatus(status).phrase)
+        response.force_close()
+        return response
+
+
+def _refusal(status: int, text: str) -> web.Response:
+    return web.Response(status=status, body=to_json({"error": text}), content_type=JSON)
+
+
 async def _expect(request: web.BaseRequest) -> None:
-    """Tell a client that waits before it sends the body to go on. HTTPExpectationFailed if it expects anything else."""
+    """Tell a client that waits before it sends the body to go on. RequestRefusedError if it expects anything else."""
     if request.headers["expect"].lower() != "100-continue":
-        raise web.HTTPExpectationFailed
+        raise RequestRefusedError(417, "a client may expect 100-continue, and nothing else")
     if request.version >= HttpVersion11:
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         request.writer.output_size = 0  # the response has not begun

@@ -101,8 +101,8 @@ class SignatureRunner:
         """Return outputs by name, all by default. Raises as `ServedVersion.infer` does."""
         wanted = self._outputs if outputs is None else self.wanted(outputs)
         values = self._values(inputs)
-        if not 0 <= priority < self._priorities:
-            raise self._error(f"has no priority {priority}, only 0 to {self._priorities - 1}")
+        if not isinstance(priority, int) or not 0 <= priority < self._priorities:
+            raise self._error(f"has no priority {safe_repr(priority)}, only 0 to {self._priorities - 1}")
         if self._batcher is None:
             return await self._plain(wanted)(*values)
         if len(values[0]) > self._most_rows:

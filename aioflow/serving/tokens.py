@@ -38,7 +38,8 @@ class Tokens:
         """Return the client of a request. RequestRefusedError for a client without a token."""
         if not self._tokens or request.path in _OPEN_TO_ALL:
             return request.client
-        shown = request.headers.get("authorization", "")
+        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+        shown = f"{scheme.capitalize()} {secret.strip(' ')}"  # RFC 9110: "bearer" is the same, behind any spaces
         matches = [token.matches(shown) for token in self._tokens]  # all, so that the time tells nothing
         if not any(matches):
             text = "the request must show the server's token, as Authorization: Bearer TOKEN"

@@ -21,7 +21,7 @@ class RowChecks:
 
     def __init__(self, fetches: Sequence[Tensor], feeds: Sequence[Tensor], buckets: Sequence[int]) -> None:
         """ValueError, with the mend, if a feed or a fetch cannot have rows."""
-        if any(bucket < 1 for bucket in items_of("buckets", buckets)):
+        if any(not isinstance(bucket, int) or bucket < 1 for bucket in items_of("buckets", buckets)):
             raise ValueError(f"buckets are sizes of at least 1, not {list(buckets)}")
         self._feeds: Final = feeds
         self._fetches: Final = fetches

@@ -198,7 +198,7 @@ class RequestBatcher(Generic[R]):
         """
         self._admits()
         call = self._rows.call(values)
-        if priority or self._waiting.rows + call.count > self._limits.max_waiting:
+        if priority != 0 or self._waiting.rows + call.count > self._limits.max_waiting:
             self._admit(call, priority)
         if self.surroundings is not None:
             call.caller = self.surroundings.note_caller()
@@ -235,6 +235,8 @@ class RequestBatcher(Generic[R]):
 
     def _admit(self, call: BatchedCall, priority: int) -> None:
         """Refuse a call for which there is no level or no room."""
+        if not isinstance(priority, int):
+            raise TypeError(f"priority is a whole number, not {priority!r}")
         if not 0 <= priority < self._limits.priorities:
             raise ValueError(f"priority {priority} is none of 0 to {self._limits.priorities - 1}")
         call.priority = priority

@@ -195,6 +195,9 @@ async def test_bad_arguments_of_save_say_what_is_expected(tmp_path):
         ]:
             with pytest.raises(error, match=text):
                 await save(session, path if error is errors.AlreadyExistsError else tmp_path / "new", *arguments)
+        for wrong in ({"assets": ["a"]}, {"warmup": 3}, {"warmup": WarmUpRequest({"x": rows(1)})}):
+            with pytest.raises(TypeError, match=f"{next(iter(wrong))} must be"):
+                await save(session, tmp_path / "new", signatures, **wrong)
         with pytest.raises(ValueError, match=r"warm-up request 0 has the inputs z .*\(x: float32\[\?, 1\]\)"):
             await save(session, tmp_path / "new", signatures, warmup=[WarmUpRequest({"z": rows(1)})])
         with pytest.raises(ValueError, match=r"gives 'x', which is float32\[\?, 1\], shape \[1, 2\]"):

@@ -102,6 +102,25 @@ async def test_a_request_that_is_not_plain_is_left_to_aiohttp(request_bytes, sta
 
 
 @pytest.mark.sockets
+@pytest.mark.parametrize(
+    ("request_bytes", "status", "text"),
+    [
+        (head(length="-1"), 400, "Content-Length"),
+        (head().replace(b"Host: x\r\n", b"") + BODY, 400, "Host"),
+        (b"nonsense\r\n\r\n", 400, "nonsense"),
+        (head("Expect: wonders") + BODY, 417, "100-continue"),
+    ],
+)
+async def test_what_is_no_request_is_refused_in_the_words_of_the_protocols(request_bytes, status, text, caplog):
+    async with connected(affine()) as (_, reader, writer):
+        writer.write(request_bytes)
+        found, headers, body = await read(reader)
+        assert (found, headers["content-type"]) == (status, "application/json")
+        assert text in json.loads(body)["error"]
+    assert not caplog.records
+
+
+@pytest.mark.sockets
 async def test_a_slow_body_is_left_to_aiohttp_and_a_slow_head_given_up(monkeypatch):
     monkeypatch.setattr(connection_module, "_SLOW", 0.0)
     monkeypatch.setattr(server_module, "_LOOK_EVERY", 0.01)

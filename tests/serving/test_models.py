@@ -295,6 +295,20 @@ class TestLabelsAndSplits:
         with pytest.raises(errors.NotFoundError, match="no label 'stable'; its labels: none"):
             await models.set_label("line", "stable", None)
 
+    @pytest.mark.parametrize("version", ["1", 1.0, True, [1]])
+    async def test_a_label_names_a_number(self, models, tmp_path, version):
+        await Line(1.0).save(tmp_path, 1)
+        await models.add("line", tmp_path)
+        for wrong in ({"stable": version}, {3: 1}, {"": 1}, ["stable"]):
+            with pytest.raises(TypeError, match="labels are numbers of versions by label"):
+                await models.add("other", tmp_path, labels=wrong)
+        with pytest.raises(TypeError, match="labels are numbers of versions by label"):
+            await models.set_label("line", "stable", version)
+        for wrong in (["stable"], {"stable": "half"}):
+            with pytest.raises(TypeError, match="shares of a split are numbers by label"):
+                models.split("line", wrong)
+        assert (models.names(), states(models), models.labels("line")) == (["line"], {1: "available"}, {})
+
     async def test_a_split_divides_the_requests_that_name_no_version(self, models, tmp_path):
         for version in (1, 2):
             await Line(version).save(tmp_path, version)
@@ -347,6 +361,8 @@ class TestRequests:
             (r"expects a value by name for each input, as \{'x': ...\}, not \[1.0\]", ([1.0],)),
             (r"expects a list of the names of outputs, as \['y'\], not 'y'", (good, "serving_default", "y")),
             ("has no priority 1, only 0 to 0", (good, "serving_default", None, 1)),
+            ("has no priority 0.5, only 0 to 0", (good, "serving_default", None, 0.5)),
+            ("has no priority 'high', only 0 to 0", (good, "serving_default", None, "high")),
         ]:
             with pytest.raises(errors.InvalidArgumentError, match=text):
                 await version.infer(*arguments)

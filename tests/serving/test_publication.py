@@ -181,8 +181,15 @@ async def test_what_cannot_be_published_is_refused():
             await models.publish("pair", session, pair.signatures)
         assert models.names() == []
         await session.run(pair.init)
-        with pytest.raises(ValueError, match="of the graph of the session"):
+        with pytest.raises(ValueError, match="another graph than that of the session"):
             await models.publish("pair", session, other.signatures)
+        for wrong in ({1: pair.signatures["serving_default"]}, {"serving_default": pair.y}):
+            with pytest.raises(TypeError, match=r"signatures are af.saved_model.Signature by name"):
+                await models.publish("pair", session, wrong)
+        for steps in (1.5, "2", None):
+            with pytest.raises(TypeError, match="every is a whole number of steps"):
+                await models.publish("pair", session, pair.signatures, every=steps)
+        assert models.names() == []
         with pytest.raises(ValueError, match="every is 0"):
             await models.publish("pair", session, pair.signatures, every=0)
         publication = await models.publish("pair", session, pair.signatures)

@@ -277,6 +277,44 @@ async def test_a_model_is_spread_over_tasks_as_it_was_saved(tmp_path):
         assert await ask(version, 1, 2) == [3.0, 6.0]
 
 
+async def test_a_task_that_restarts_gets_the_tables_of_a_model_without_variables_again(tmp_path):
+    with af.Graph().as_default() as graph:
+        keys = af.placeholder(af.int64, [None], name="keys")
+        changing = af.lookup.experimental.MutableHashTable(af.int64, af.int64, -1, name="changing")
+        static = af.lookup.StaticHashTable(af.lookup.KeyValueTensorInitializer([1], [5]), -1)
+        tables = {"changing": changing.lookup(keys), "static": static.lookup(af.cast(keys, af.int32))}
+        signatures = {name: Signature({"keys": keys}, {"y": found}) for name, found in tables.items()}
+        fill = [changing.insert(af.constant([1], af.int64), af.constant([7], af.int64)), af.tables_initializer()]
+    async with af.Session(graph=graph) as session:
+        await session.run(fill)
+        await af.saved_model.save(session, tmp_path, signatures, version=1)
+    async with serving(tmp_path, 1) as (simulated, _, version):
+        for losses in range(2):
+            assert version.replicas[0].losses == losses
+            for name, value in (("changing", 7), ("static", 5)):
+                assert (await version.infer({"keys": [1, 2]}, name))["y"].tolist() == [value, -1]
+            await simulated.crash("worker", 0)
+            await simulated.start("worker", 0)
+            await until(lambda losses=losses: version.ready and version.replicas[0].losses > losses)
+
+
+async def test_replicas_need_no_vocabulary_file_of_their_own(tmp_path):
+    words, file = af.Graph(), tmp_path / "words.txt"
+    file.write_text("u\nv\n")
+    with words.as_default():
+        asked = af.placeholder(af.string, [None], name="asked")
+        number = af.lookup.index_table_from_file(str(file), num_oov_buckets=1).lookup(asked)
+        signatures, init = {"serving_default": Signature({"asked": asked}, {"y": number})}, af.tables_initializer()
+    async with af.Session(graph=words) as session, cluster({"worker": 2}) as simulated, Models() as models:
+        await session.run(init)
+        await af.saved_model.save(session, tmp_path / "model", signatures, version=1)
+        await models.add("saved", tmp_path / "model", replicas=on_tasks(simulated))
+        await models.publish("published", session, signatures, replicas=on_tasks(simulated))
+        for name in ("saved", "published"):
+            found = await models.find(name).infer({"asked": ["v", "u", "w"]})
+            assert found["y"].tolist() == [1, 0, 2]
+
+
 def own_values(resources):
     """The values of variables in containers of sessions: those of the training are in the default one."""
     return [each.read().tolist() for container in resources._used.values() for each in container.objects().values()]

@@ -315,6 +315,16 @@ class TestErrors:
         np.testing.assert_array_equal(found[-1], 2 * rows(2))
         assert net.sizes == [3]
 
+    @pytest.mark.parametrize("priority", [0.5, "0", None])
+    async def test_a_priority_that_is_no_whole_number_fails_its_own_call_alone(self, session, priority):
+        net = Net((None, None))
+        double = session.batched(net.y, [net.x], max_rows=4)
+        with pytest.raises(TypeError, match="priority is a whole number"):
+            await double(np.ones((1, 3)), priority=priority)
+        async with asyncio.timeout(10 * SECOND):
+            found = await asyncio.gather(*[double(rows(3)) for _ in range(4)])
+        np.testing.assert_array_equal(found, [2 * rows(3)] * 4)
+
     async def test_the_error_of_a_kernel_is_that_of_all_calls_of_its_batch_and_of_no_other(self, session):
         net = Net()
         positive = af.check_numerics(1.0 / net.x, "a zero")
@@ -402,7 +412,8 @@ class TestErrors:
         ]:  # fmt: skip
             with pytest.raises(ValueError, match=r"row|feeds one tensor"):
                 session.batched(fetches, feeds)
-        for wrong in ({"max_rows": 0}, {"max_delay": -1.0}, {"max_waiting": 0}, {"priorities": 0}, {"buckets": [0]}):
+        numbers = {"max_rows": 0}, {"max_delay": -1.0}, {"max_waiting": 0}, {"priorities": 0}
+        for wrong in (*numbers, {"buckets": [0]}, {"buckets": [2.5]}, {"buckets": [4, "8"]}):
             with pytest.raises(ValueError, match=next(iter(wrong))):
                 session.batched(net.y, [net.x], **wrong)
         for wrong in ({"max_rows": None}, {"max_delay": "0"}, {"buckets": 4}):

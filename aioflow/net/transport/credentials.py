@@ -31,6 +31,8 @@ class Token:
 
     def __init__(self, secret: str) -> None:
         """InvalidArgumentError if it is too short, or cannot stand in a header."""
+        if not isinstance(secret, str):
+            raise TypeError(f"a token is a str, not a value of type {type(secret).__name__}")
         if len(secret) < SHORTEST or not (secret.isascii() and secret.isprintable()) or " " in secret:
             raise errors.InvalidArgumentError(
                 f"a token has at least {SHORTEST} printable ASCII characters and no spaces; this one has {len(secret)}"

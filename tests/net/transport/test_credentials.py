@@ -40,6 +40,13 @@ def test_what_is_no_token_is_refused_and_not_shown(tmp_path, secret):
     assert not secret or secret not in str(caught.value)
 
 
+@pytest.mark.parametrize("secret", [1234567890123456, SECRET.encode(), None])
+def test_a_token_of_a_wrong_kind_is_refused_and_not_shown(secret):
+    with pytest.raises(TypeError, match="a token is a str, not a value of type") as caught:
+        Token(secret)
+    assert str(secret) not in str(caught.value) or secret is None
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such permissions")
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o601, 0o666])
 def test_a_token_file_that_other_users_can_access_is_refused(tmp_path, mode):
