@@ -178,12 +178,13 @@ def _blamed(x: Array, function: Function, complaint: str) -> errors.InvalidArgum
         except np.linalg.LinAlgError:
             finite = np.isfinite(x[place]).all()
             wrong = complaint if finite else "has elements that are not finite"
-            return errors.InvalidArgumentError(f"{_named(place)} {wrong}")
+            return errors.InvalidArgumentError(f"{named(place)} {wrong}")
     return None
 
 
-def _named(place: Sequence[int]) -> str:
-    return f"matrix {list(place)} of the batch" if place else "the matrix"
+def named(place: Sequence[int]) -> str:
+    """The matrix at this place of the batch, for messages."""
+    return f"matrix {[int(index) for index in place]} of the batch" if place else "the matrix"
 
 
 def check_square(x: Array) -> None:
