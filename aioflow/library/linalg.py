@@ -17,6 +17,7 @@ _face = Face(__name__, {
     "aioflow.kernels.linalg.matmul": "matmul",
     "aioflow.kernels.linalg.norms": "matrix_rank norm normalize trace",
     "aioflow.kernels.linalg.products": "adjoint cross einsum matvec tensordot",
+    "aioflow.kernels.linalg.roots": "logm=matrix_logarithm sqrtm=matrix_square_root",
     "aioflow.kernels.linalg.solvers": (
         "cholesky_solve expm inv=matrix_inverse solve=matrix_solve triangular_solve=matrix_triangular_solve"
     ),

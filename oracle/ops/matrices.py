@@ -234,3 +234,12 @@ compare("linalg.tridiagonal_solve", tridiagonal, rtol=2048)
 compare("linalg.tridiagonal_matmul", tridiagonal, ops=(), rtol=64)
 compare("linalg.normalize", lambda d: call(factors(d).arrays[0]), ops=(), rtol=64)
 compare("linalg.matrix_rank", lambda d: call(factors(d).arrays[0]), ops=(), gradient="ranks are integers")
+compare("linalg.sqrtm", lambda d: call(regular(d, *square(d))), ops="matrix_square_root", rtol=2048)
+
+
+def complexes(d: Draw) -> Call:
+    _, shape = square(d)
+    return call(regular(d, d.pick(*COMPLEX), shape))
+
+
+compare("linalg.logm", complexes, ops="matrix_logarithm", rtol=2048)

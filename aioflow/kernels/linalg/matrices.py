@@ -117,6 +117,19 @@ def product(a: Tensor, b: Tensor, adjoint_a: bool = False, adjoint_b: bool = Fal
     return OPERATORS["matmul"](a, b, adjoint_a=adjoint_a, adjoint_b=adjoint_b)
 
 
+def derivative(function: Function, x: Tensor, dy: Tensor) -> Tensor:
+    """The gradient of a function of square matrices that is a power series.
+
+    The upper right block of the function of [[x, d], [0, x]] is its derivative along d.
+    """
+    turned = adjoint(x)
+    known = None if turned.spec.sizes is None else turned.spec.sizes[-1]
+    size = OPERATORS["shape"](turned)[-1] if known is None else known
+    concat = OPERATORS["concat"]
+    above, below = concat([turned, dy], -1), concat([OPERATORS["zeros_like"](turned), turned], -1)
+    return function(concat([above, below], -2))[..., :size, size:]  # type: ignore[no-any-return]
+
+
 def sides(x: Tensor) -> tuple[int | None, int | None]:
     """The numbers of rows and of columns, as far as they are known."""
     return (None, None) if x.spec.sizes is None else (x.spec.sizes[-2], x.spec.sizes[-1])

@@ -8,6 +8,7 @@ from aioflow.kernels.linalg import (
     least_squares,
     lu,
     products,
+    roots,
     solvers,
     tridiagonal,
 )
@@ -270,3 +271,14 @@ for complex in (False, True):
 sample("lu", lu.lu, np.zeros((2, 0, 0)), reference=lambda x: (x, np.zeros((2, 0), np.int32)))
 sample("tridiagonal_solve", tridiagonal.tridiagonal_solve, np.zeros((2, 3, 0)), np.zeros((2, 0, 2)),
        reference=lambda d, b: b)  # fmt: skip
+
+# Roots and logarithms: those that SciPy computes of each matrix
+
+for complex in (False, True):
+    for x in (near_one(3, 3, complex=complex), near_one(2, 3, 3, complex=complex) + np.eye(3)):
+        sample("matrix_square_root", roots.matrix_square_root, x, reference=np.vectorize(
+            scipy.linalg.sqrtm, signature="(n,n)->(n,n)"))  # fmt: skip
+        sample("matrix_logarithm", roots.matrix_logarithm, x, reference=np.vectorize(
+            scipy.linalg.logm, signature="(n,n)->(n,n)"))  # fmt: skip
+for op in (roots.matrix_square_root, roots.matrix_logarithm):
+    sample(op.name, op, np.zeros((2, 0, 0)), reference=lambda x: x)
