@@ -208,8 +208,8 @@ compare("lu", lambda d: call(regular(d, *square(d))), whole_factors, rtol=2048, 
 
 def from_factors(lib: Any, x: Any, rhs: Any) -> Any:
     """What is computed of factors; the order of rows is that of no exchange, turned by one."""
-    size = x.shape[-1]
-    order = lib.constant(np.broadcast_to(np.roll(np.arange(size, dtype=np.int32), 1), x.shape[:-1].as_list()))
+    shape = x.shape.as_list()[:-1]
+    order = lib.constant(np.broadcast_to(np.roll(np.arange(shape[-1], dtype=np.int32), 1), shape))
     inverse = lib.linalg.lu_matrix_inverse(x, order)
     return lib.linalg.lu_reconstruct(x, order), inverse, lib.linalg.lu_solve(x, order, rhs)
 
@@ -230,7 +230,12 @@ def tridiagonal(d: Draw) -> Call:
     return call(diagonals, d.array(dtype, (*batch, n, d.integer(1, 3)), -2, 2))
 
 
-compare("linalg.tridiagonal_solve", tridiagonal, rtol=2048)
+compare(
+    "linalg.tridiagonal_solve",
+    tridiagonal,
+    rtol=2048,
+    differs=differs("TensorFlow forgets to conjugate the solution", lambda *x: x[0].dtype.kind == "c"),
+)
 compare("linalg.tridiagonal_matmul", tridiagonal, ops=(), rtol=64)
 compare("linalg.normalize", lambda d: call(factors(d).arrays[0]), ops=(), rtol=64)
 compare("linalg.matrix_rank", lambda d: call(factors(d).arrays[0]), ops=(), gradient="ranks are integers")

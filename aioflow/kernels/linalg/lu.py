@@ -26,7 +26,7 @@ from aioflow.kernels.control.assertions import assert_equal
 from aioflow.kernels.families import CPU
 from aioflow.kernels.linalg.diagonals import matrix_band_part, matrix_diag_part, matrix_set_diag
 from aioflow.kernels.linalg.matmul import matmul
-from aioflow.kernels.linalg.matrices import adjoint, check_square, cubic, named, product, square
+from aioflow.kernels.linalg.matrices import adjoint, check_square, cubic, named, product, sides, square
 from aioflow.kernels.linalg.solvers import matrix_triangular_solve
 from aioflow.tensors.dtypes import Array, DType, Namespace, Spec, int32, int64
 
@@ -223,5 +223,6 @@ def lu_matrix_inverse(
                [0.  , 0.25]], dtype=float32)
     """
     packed, order = _checked(lower_upper, perm, validate_args)
-    one = eye(shape(packed)[-1] if packed.spec.sizes is None else packed.spec.sizes[-1], dtype=packed.dtype)
+    rows, _ = sides(packed)
+    one = eye(shape(packed)[-1] if rows is None else rows, dtype=packed.dtype)
     return lu_solve(packed, order, one, name=name or "lu_matrix_inverse")

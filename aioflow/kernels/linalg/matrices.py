@@ -1,7 +1,7 @@
 """Shared parts of ops on matrices: tensors whose last two axes are rows and columns, with batch axes before."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, SupportsInt
 
 import numpy as np
 
@@ -195,7 +195,7 @@ def _blamed(x: Array, function: Function, complaint: str) -> errors.InvalidArgum
     return None
 
 
-def named(place: Sequence[int]) -> str:
+def named(place: Sequence[SupportsInt]) -> str:
     """The matrix at this place of the batch, for messages."""
     return f"matrix {[int(index) for index in place]} of the batch" if place else "the matrix"
 

@@ -29,10 +29,10 @@ _FORMATS: Final = ("compact", "matrix", "sequence")
 @op(name="tridiagonal_solve")
 def _solve(diagonals: T, rhs: T, partial_pivoting: bool = True, perturb_singular: bool = False) -> Spec:
     """The x for which A x = `rhs`; the rows of `diagonals` are the diagonals above, on and below that of A."""
-    matrices(diagonals).same_dtype(rhs)
+    matrices(diagonals).same_dtype(matrices(rhs))
     if perturb_singular and not partial_pivoting:
         raise ValueError("perturb_singular needs partial_pivoting")
-    if diagonals.sizes is None or matrices(rhs).sizes is None:
+    if diagonals.sizes is None or rhs.sizes is None:
         return rhs
     *batch, count, size = diagonals.sizes
     *others, rows, columns = rhs.sizes
