@@ -216,8 +216,8 @@ def from_factors(lib: Any, x: Any, rhs: Any) -> Any:
 
 def factored(d: Draw) -> Call:
     dtype, n = d.dtype(*WIDE), d.integer(1, 4)
-    kind = dtype, (*d.shape(0, 2, (1, 2)), n, n)
-    return call(regular(d, *kind), equations(d, *kind))
+    batch = d.shape(0, 2, (1, 2))
+    return call(regular(d, dtype, (*batch, n, n)), d.array(dtype, (*batch, n, d.integer(1, 3)), -2, 2))
 
 
 compare("lu_solve", factored, from_factors, ops=(), rtol=2048)
@@ -239,7 +239,13 @@ compare(
 compare("linalg.tridiagonal_matmul", tridiagonal, ops=(), rtol=64)
 compare("linalg.normalize", lambda d: call(factors(d).arrays[0]), ops=(), rtol=64)
 compare("linalg.matrix_rank", lambda d: call(factors(d).arrays[0]), ops=(), gradient="ranks are integers")
-compare("linalg.sqrtm", lambda d: call(regular(d, *square(d))), ops="matrix_square_root", rtol=2048)
+compare(
+    "linalg.sqrtm",
+    lambda d: call(regular(d, *square(d))),
+    ops="matrix_square_root",
+    rtol=2048,
+    differs=differs("TensorFlow forgets to conjugate the root", lambda x: x.dtype.kind == "c"),
+)
 
 
 def complexes(d: Draw) -> Call:
