@@ -530,7 +530,7 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "BatchQueue",
     "lookup", "loop_cond", "losses", "lossy", "make_ndarray", "make_template", "make_tensor_proto", "manip", "map_fn",
     "masked", "matching_files", "math", "matmul", "matrix_band_part", "matrix_determinant", "matrix_diag",
     "matrix_diag_part", "matrix_exponential", "matrix_inverse", "matrix_set_diag", "matrix_solve", "matrix_solve_ls",
-    "matrix_transpose", "matrix_triangular_solve", "maximum", "merge", "meshgrid", "metrics",
+    "matrix_square_root", "matrix_transpose", "matrix_triangular_solve", "maximum", "merge", "meshgrid", "metrics",
     "min_max_variable_partitioner", "minimum", "mod", "model_variables", "moving_average_variables", "multinomial",
     "multiply", "multiply_no_nan", "name_scope", "ndtri", "negative", "nest", "newaxis", "next_iteration", "nn",
     "no_gradient", "no_op", "no_regularizer", "norm", "not_equal", "nth_element", "numpy_function", "one_hot", "ones",
@@ -775,6 +775,10 @@ def tensor_scatter_add(tensor: NumberLike, indices: NumberLike, updates: NumberL
     """`tensor` with `updates` added at the positions `indices`.
 
     The positions are along the last axis of `indices`: as `gather_nd` takes them.
+
+    Examples:
+        >>> await session.run(af.tensor_scatter_nd_add([1, 2, 3], [[0], [2]], [5, 1]))
+        array([6, 2, 4], dtype=int32)
     """
 
 
@@ -787,6 +791,10 @@ def tensor_scatter_nd_max(
     """The largest of the element of `tensor` and all `updates` there.
 
     The positions are along the last axis of `indices`: as `gather_nd` takes them.
+
+    Examples:
+        >>> await session.run(af.tensor_scatter_nd_max([1, 2, 3], [[0], [2]], [5, 1]))
+        array([5, 2, 3], dtype=int32)
     """
 
 
@@ -799,6 +807,10 @@ def tensor_scatter_nd_min(
     """The smallest of the element of `tensor` and all `updates` there.
 
     The positions are along the last axis of `indices`: as `gather_nd` takes them.
+
+    Examples:
+        >>> await session.run(af.tensor_scatter_nd_min([1, 2, 3], [[0], [2]], [5, 1]))
+        array([1, 2, 1], dtype=int32)
     """
 
 
@@ -811,6 +823,10 @@ def tensor_scatter_nd_sub(
     """`tensor` with `updates` subtracted at the positions `indices`.
 
     The positions are along the last axis of `indices`: as `gather_nd` takes them.
+
+    Examples:
+        >>> await session.run(af.tensor_scatter_nd_sub([1, 2, 3], [[0], [2]], [5, 1]))
+        array([-4,  2,  2], dtype=int32)
     """
 
 
@@ -823,6 +839,10 @@ def tensor_scatter_nd_update(
     """`tensor` with `updates` at the positions `indices`; of repeated ones the last.
 
     The positions are along the last axis of `indices`: as `gather_nd` takes them.
+
+    Examples:
+        >>> await session.run(af.tensor_scatter_nd_update([1, 2, 3], [[0], [2]], [5, 1]))
+        array([5, 2, 1], dtype=int32)
     """
 
 
@@ -1037,7 +1057,17 @@ def Assert(
 
 
 def control_trigger(name: str | None = None) -> Operation:
-    """Does nothing, after its control inputs; it runs even if they are dead, and its successors are live."""
+    """Does nothing, after its control inputs; it runs even if they are dead, and its successors are live.
+
+    Examples:
+        >>> v = af.Variable(1)
+        >>> await session.run(v.initializer)
+        >>> with af.control_dependencies([v.assign_add(1), af.no_op()]):
+        ...     done = af.control_trigger()
+        >>> await session.run(done)
+        >>> await session.run(v)
+        np.int32(2)
+    """
 
 
 def enter(
@@ -1051,26 +1081,59 @@ def enter(
 
     All that enters one frame comes from the same place. At most `parallel_iterations` of its iterations are under way
     at the same time: the fewest that any `enter` of the frame which is not constant asks for.
+
+    Examples:
+        >>> x = af.enter(af.constant(3.0), "frame") * af.enter(2.0, "frame", is_constant=True)
+        >>> await session.run(af.exit(x))
+        np.float32(6.0)
     """
 
 
 def exit(data: TensorLike, name: str | None = None) -> Tensor:
-    """`data` outside of the frame: of the iteration in which it is not dead, which for a loop is the last."""
+    """`data` outside of the frame: of the iteration in which it is not dead, which for a loop is the last.
+
+    Examples:
+        >>> x = af.enter(af.constant(3.0), "frame") + af.enter(2.0, "frame", is_constant=True)
+        >>> await session.run(af.exit(x))
+        np.float32(5.0)
+    """
 
 
 def loop_cond(input: TensorLike, name: str | None = None) -> Tensor:
-    """`input`, the bool that decides whether the loop continues, as the predicate of the loop's switches."""
+    """`input`, the bool that decides whether the loop continues, as the predicate of the loop's switches.
+
+    Examples:
+        >>> count, _ = af.merge([af.enter(0, "loop")] * 2)
+        >>> last, going = af.switch(count, af.loop_cond(count < 5))
+        >>> count.op.update_input(1, af.next_iteration(going + 1))
+        >>> await session.run(af.exit(last))
+        np.int32(5)
+    """
 
 
 def merge(inputs: Sequence[TensorLike], name: str | None = None) -> builtins.tuple[Tensor, Tensor]:
     """(output, value_index): the first live input to arrive, and its number; later inputs are ignored.
 
     It does not wait for the others. It is dead if all inputs are dead; in a loop, if the value that enters is dead.
+
+    Examples:
+        >>> off, on = af.switch(af.constant(2.0), af.constant(False))
+        >>> value, index = af.merge([off * 10.0, on + 1.0])
+        >>> await session.run([value, index])
+        [np.float32(20.0), np.int32(0)]
     """
 
 
 def next_iteration(data: TensorLike, name: str | None = None) -> Tensor:
-    """`data` in the next iteration of the frame; nothing if it is dead, which ends the loop."""
+    """`data` in the next iteration of the frame; nothing if it is dead, which ends the loop.
+
+    Examples:
+        >>> count, _ = af.merge([af.enter(0, "loop")] * 2)
+        >>> last, going = af.switch(count, af.loop_cond(count < 5))
+        >>> count.op.update_input(1, af.next_iteration(going + 1))
+        >>> await session.run(af.exit(last))
+        np.int32(5)
+    """
 
 
 def switch(data: TensorLike, pred: TensorLike, name: str | None = None) -> builtins.tuple[Tensor, Tensor]:
@@ -1078,6 +1141,12 @@ def switch(data: TensorLike, pred: TensorLike, name: str | None = None) -> built
 
     A control edge from it is not dead: to make operations depend on the choice, let them depend on an `af.identity`
     of one of the outputs.
+
+    Examples:
+        >>> off, on = af.switch(af.constant(2.0), af.constant(True))
+        >>> value, index = af.merge([off * 10.0, on + 1.0])
+        >>> await session.run([value, index])
+        [np.float32(3.0), np.int32(1)]
     """
 
 
@@ -1114,15 +1183,33 @@ def check_numerics(tensor: NumberLike, message: str, name: str | None = None) ->
 
 
 def timestamp(name: str | None = None) -> Tensor:
-    """The seconds since the beginning of 1970 when the operation runs."""
+    """The seconds since the beginning of 1970 when the operation runs.
+
+    Examples:
+        >>> bool(await session.run(af.timestamp()) > 0)
+        True
+    """
 
 
 def stack_close_v2(handle: TensorLike, name: str | None = None) -> Operation:
-    """The stack is empty and closed: pushing and popping fail."""
+    """The stack is empty and closed: pushing and popping fail.
+
+    Examples:
+        >>> stack = af.stack_v2(10, af.int32)
+        >>> await session.run(af.stack_close_v2(stack))
+    """
 
 
 def stack_pop_v2(handle: TensorLike, elem_type: DTypeLike, name: str | None = None) -> Tensor:
-    """The element on top of the stack, which is taken off. InvalidArgumentError if the stack is empty or closed."""
+    """The element on top of the stack, which is taken off. InvalidArgumentError if the stack is empty or closed.
+
+    Examples:
+        >>> stack = af.stack_v2(10, af.int32)
+        >>> with af.control_dependencies([af.stack_push_v2(stack, 7)]):
+        ...     top = af.stack_pop_v2(stack, af.int32)
+        >>> await session.run(top)
+        np.int32(7)
+    """
 
 
 def stack_push_v2(
@@ -1135,11 +1222,24 @@ def stack_push_v2(
 
     With `swap_memory` a large one is kept in host memory if the device's own is nearly full. InvalidArgumentError if
     the stack is full or closed.
+
+    Examples:
+        >>> stack = af.stack_v2(10, af.int32)
+        >>> await session.run(af.stack_push_v2(stack, 7))
+        np.int32(7)
     """
 
 
 def stack_v2(max_size: NumberLike, elem_type: DTypeLike, stack_name: str = "", name: str | None = None) -> Tensor:
-    """A handle to a new, empty stack of at most `max_size` elements; of any number if that is negative."""
+    """A handle to a new, empty stack of at most `max_size` elements; of any number if that is negative.
+
+    Examples:
+        >>> stack = af.stack_v2(10, af.int32)
+        >>> with af.control_dependencies([af.stack_push_v2(stack, 7)]):
+        ...     value = af.stack_pop_v2(stack, af.int32)
+        >>> await session.run(value)
+        np.int32(7)
+    """
 
 
 def decode_compressed(
@@ -1213,6 +1313,12 @@ def decode_json_example(json_examples: TextLike, name: str | None = None) -> Ten
     base64 for its strings, `bytesList`. Names may also be written as `int64_list`.
 
     InvalidArgumentError for anything else.
+
+    Examples:
+        >>> text = '{"features": {"feature": {"age": {"int64List": {"value": ["7"]}}}}}'
+        >>> example = af.decode_json_example(text)
+        >>> await session.run(af.parse_single_example(example, {"age": af.FixedLenFeature([], af.int64)}))
+        {'age': np.int64(7)}
     """
 
 
@@ -1220,11 +1326,22 @@ def parse_tensor(serialized: TextLike, out_type: DTypeLike, name: str | None = N
     """The tensor of dtype `out_type` in a string of `serialize_tensor`, or in any TensorProto of TensorFlow.
 
     InvalidArgumentError if the bytes are none, or hold another dtype.
+
+    Examples:
+        >>> data = af.serialize_tensor([1, 2])
+        >>> await session.run(af.parse_tensor(data, af.int32))
+        array([1, 2], dtype=int32)
     """
 
 
 def serialize_tensor(tensor: TensorLike, name: str | None = None) -> Tensor:
-    """The tensor as a string: the bytes of TensorFlow's TensorProto, which `parse_tensor` reads."""
+    """The tensor as a string: the bytes of TensorFlow's TensorProto, which `parse_tensor` reads.
+
+    Examples:
+        >>> data = af.serialize_tensor([[1.0, 2.0]])
+        >>> await session.run(af.parse_tensor(data, af.float32))
+        array([[1., 2.]], dtype=float32)
+    """
 
 
 def cholesky(input: NumberLike, name: str | None = None) -> Tensor:
@@ -1407,6 +1524,18 @@ def cross(a: NumberLike, b: NumberLike, name: str | None = None) -> Tensor:
     """
 
 
+def matrix_square_root(input: NumberLike, name: str | None = None) -> Tensor:
+    """The X with X X = `input` whose eigenvalues have positive real parts, of each square matrix. On the CPU alone.
+
+    InvalidArgumentError names the first matrix that has an eigenvalue which is 0 or negative.
+
+    Examples:
+        >>> (await session.run(af.linalg.sqrtm([[4.0, 0.0], [0.0, 9.0]]))).round(3)
+        array([[2., 0.],
+               [0., 3.]], dtype=float32)
+    """
+
+
 def matrix_exponential(input: NumberLike, name: str | None = None) -> Tensor:
     """1 + x + x^2 / 2 + x^3 / 6 + ..., with powers of square matrices.
 
@@ -1486,7 +1615,12 @@ def divide(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
 def floordiv(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
     """The greatest whole number not above x / y. Raises InvalidArgumentError where integers are divided by zero.
 
-    Floats follow NumPy's `//`: NaN for an infinite x, -1 for a finite x over an infinite y of the other sign, where TensorFlow gives x / y and -0; infinite for a y of 0 unless x is 0. The smallest integer by -1 is itself.
+    Floats follow NumPy's `//`: NaN for an infinite x, -1 for a finite x over an infinite y of the other sign, where
+    TensorFlow gives x / y and -0; infinite for a y of 0 unless x is 0. The smallest integer by -1 is itself.
+
+    Examples:
+        >>> await session.run(af.floordiv([7, -7], 2))
+        array([ 3, -4], dtype=int32)
     """
 
 
@@ -2275,6 +2409,10 @@ def reduce_euclidean_norm(
     """The square root of the sum of the squares along the axes, of complex numbers of their moduli; 0 of nothing.
 
     Of integers an integer, the fraction cut off. The gradient is 0 where the norm is.
+
+    Examples:
+        >>> await session.run(af.reduce_euclidean_norm([[3.0, 4.0], [5.0, 12.0]], axis=1))
+        array([ 5., 13.], dtype=float32)
     """
 
 
@@ -2287,7 +2425,12 @@ def reduce_logsumexp(
     keep_dims: builtins.bool | None = None,
     reduction_indices: int | Sequence[int] | None = None,
 ) -> Tensor:
-    """log(sum(exp(x))) along the axes, all if None, without overflow on the way; -inf of nothing."""
+    """log(sum(exp(x))) along the axes, all if None, without overflow on the way; -inf of nothing.
+
+    Examples:
+        >>> await session.run(af.reduce_logsumexp([0.0, 0.0]))
+        np.float32(0.6931472)
+    """
 
 
 def reduce_max(
@@ -2426,7 +2569,12 @@ def is_nan(x: NumberLike, name: str | None = None) -> Tensor:
 
 
 def rint(x: NumberLike, name: str | None = None) -> Tensor:
-    """The whole number nearest to x, the even one of two."""
+    """The whole number nearest to x, the even one of two.
+
+    Examples:
+        >>> await session.run(af.rint([0.5, 1.5, -1.7]))
+        array([ 0.,  2., -2.], dtype=float32)
+    """
 
 
 def segment_max(data: NumberLike, segment_ids: NumberLike, name: str | None = None) -> Tensor:
@@ -2663,6 +2811,11 @@ def fingerprint(data: TensorLike, method: str = "farmhash64", name: str | None =
     """Eight bytes for each part of `data` along its first axis, equal for equal parts: their FarmHash Fingerprint64.
 
     A part of several strings has the fingerprint of the fingerprints of its strings.
+
+    Examples:
+        >>> await session.run(af.fingerprint(["a", "b"]))
+        array([[227, 117, 223, 182, 101,  66,  69, 179],
+               [ 22, 241, 200,  94,  33,  96, 178, 163]], dtype=uint8)
     """
 
 
@@ -2711,11 +2864,20 @@ def as_string(
 
     Floats are written as C's `%f` does, with `scientific` as `%e`, with `shortest` as `%g`, with `precision` digits, in
     at least `width` characters, filled up with `fill`, which is one of C's flags: blank, 0, + or -.
+
+    Examples:
+        >>> await session.run(af.as_string([1.5, 2.0], precision=2))
+        array([b'1.50', b'2.00'], dtype=object)
     """
 
 
 def regex_full_match(input: TextLike, pattern: str, name: str | None = None) -> Tensor:
-    """Whether the whole of each string matches `pattern`, a regular expression as for `regex_replace`."""
+    """Whether the whole of each string matches `pattern`, a regular expression as for `regex_replace`.
+
+    Examples:
+        >>> await session.run(af.regex_full_match(["cat", "cats"], "c.t"))
+        array([ True, False])
+    """
 
 
 def regex_replace(
@@ -2730,6 +2892,10 @@ def regex_replace(
     `pattern` is a regular expression of RE2, on UTF-8; `\\0` to `\\9` in `rewrite` stand for the match and its groups.
     Matching takes time linear in the string. Without the package google-re2 (aioflow-engine[re2]) all but simple
     expressions raise UnimplementedError: see `regex`.
+
+    Examples:
+        >>> await session.run(af.regex_replace(["a1b22"], "[0-9]+", "-"))
+        array([b'a-b-'], dtype=object)
     """
 
 
@@ -2743,23 +2909,48 @@ def string_join(inputs: Sequence[TextLike], separator: str = "", name: str | Non
 
 
 def string_length(input: TextLike, name: str | None = None, unit: str = "BYTE") -> Tensor:
-    """The number of bytes of each string, or with unit UTF8_CHAR of its letters."""
+    """The number of bytes of each string, or with unit UTF8_CHAR of its letters.
+
+    Examples:
+        >>> await session.run(af.string_length(["abc", ""]))
+        array([3, 0], dtype=int32)
+    """
 
 
 def string_lower(input: TextLike, encoding: str = "", name: str | None = None) -> Tensor:
-    """Each string with small letters for capital ones. Only those of ASCII, or with encoding utf-8 all."""
+    """Each string with small letters for capital ones. Only those of ASCII, or with encoding utf-8 all.
+
+    Examples:
+        >>> await session.run(af.string_lower(["Abc"]))
+        array([b'abc'], dtype=object)
+    """
 
 
 def string_strip(input: TextLike, name: str | None = None) -> Tensor:
-    """Each string without blanks, tabs and line ends around it."""
+    """Each string without blanks, tabs and line ends around it.
+
+    Examples:
+        >>> await session.run(af.string_strip(["  a "]))
+        array([b'a'], dtype=object)
+    """
 
 
 def string_to_number(string_tensor: TextLike, out_type: DTypeLike = ..., name: str | None = None) -> Tensor:
-    """Parses each string as a number; surrounding blanks are ignored. InvalidArgumentError for any other text."""
+    """Parses each string as a number; surrounding blanks are ignored. InvalidArgumentError for any other text.
+
+    Examples:
+        >>> await session.run(af.string_to_number(["1.5", "2"]))
+        array([1.5, 2. ], dtype=float32)
+    """
 
 
 def string_upper(input: TextLike, encoding: str = "", name: str | None = None) -> Tensor:
-    """Each string with capital letters for small ones. Only those of ASCII, or with encoding utf-8 all."""
+    """Each string with capital letters for small ones. Only those of ASCII, or with encoding utf-8 all.
+
+    Examples:
+        >>> await session.run(af.string_upper(["Abc"]))
+        array([b'ABC'], dtype=object)
+    """
 
 
 def substr(input: TextLike, pos: NumberLike, len: NumberLike, name: str | None = None, unit: str = "BYTE") -> Tensor:
@@ -2767,6 +2958,10 @@ def substr(input: TextLike, pos: NumberLike, len: NumberLike, name: str | None =
 
     A negative position counts from the end. All three are broadcast together. InvalidArgumentError if a position lies
     outside its string.
+
+    Examples:
+        >>> await session.run(af.substr(["hello"], 1, 3))
+        array([b'ell'], dtype=object)
     """
 
 

@@ -90,11 +90,25 @@ def decode_and_crop_jpeg(
 
 
 def decode_bmp(contents: TextLike, channels: int = 0, name: str | None = None) -> Tensor:
-    """The pixels of a BMP, uint8 [height, width, channels]."""
+    """The pixels of a BMP, uint8 [height, width, channels].
+
+    Examples:
+        >>> import struct
+        >>> head = struct.pack("<2sIIIIiiHHIIiiII", b"BM", 58, 0, 54, 40, 1, 1, 1, 24, 0, 4, 0, 0, 0, 0)
+        >>> await session.run(af.image.decode_bmp(head + bytes([3, 2, 1, 0])))
+        array([[[1, 2, 3]]], dtype=uint8)
+    """
 
 
 def decode_gif(contents: TextLike, name: str | None = None) -> Tensor:
-    """The pictures of a GIF, one after the other: uint8 [pictures, height, width, 3]."""
+    """The pictures of a GIF, one after the other: uint8 [pictures, height, width, 3].
+
+    Examples:
+        >>> import base64
+        >>> data = base64.b64decode("R0lGODlhAQABAIAAAP8AAAAAACwAAAAAAQABAAACAkQBADs=")
+        >>> await session.run(af.image.decode_gif(data))
+        array([[[[255,   0,   0]]]], dtype=uint8)
+    """
 
 
 def decode_jpeg(

@@ -49,6 +49,10 @@ def unsorted_segment_join(
     """The strings of each of `num_segments` segments, joined in their order; "" for a segment without any.
 
     The shape of `segment_ids` is the beginning of that of `inputs`: one segment for each element, row or larger part.
+
+    Examples:
+        >>> await session.run(af.strings.unsorted_segment_join(["a", "b", "c"], [0, 1, 0], 2, "-"))
+        array([b'a-c', b'b'], dtype=object)
     """
 
 
@@ -64,5 +68,9 @@ def unicode_transcode(
     """Each string in another encoding: UTF-8, UTF-16-BE or UTF-32-BE.
 
     Malformed bytes become the replacement character, or fail (`errors="strict"`), or are left out ("ignore").
+
+    Examples:
+        >>> await session.run(af.strings.unicode_transcode(["hé"], "UTF-8", "UTF-16-BE"))
+        array([b'\\x00h\\x00\\xe9'], dtype=object)
     """
 
