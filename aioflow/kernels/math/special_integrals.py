@@ -292,7 +292,7 @@ def _spence_to_2(x: Array) -> Array:
     """For x from 0 to 2: the series is for x from 1/2 to 3/2, and two identities lead there."""
     small, great = x < 0.5, x > 1.5
     off = np.where(small, -x, np.where(great, 1 / np.maximum(x, 0.5) - 1, x - 1))
-    middle = chebyshev(_SPENCE, 2 * off) * off
+    middle = 0.0 + chebyshev(_SPENCE, 2 * off) * off  # at 1 it is 0, not -0
     log = np.log(np.maximum(x, 5e-324))
     below = math.pi**2 / 6 - log * np.log1p(-np.minimum(x, 0.5)) - middle
     return np.where(small, below, np.where(great, -0.5 * log * log - middle, middle))

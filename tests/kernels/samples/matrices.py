@@ -249,10 +249,10 @@ def lower_upper(x):
     return np.reshape(packed, x.shape), np.reshape(order, x.shape[:-1]).astype(np.int32)
 
 
-def dense(diagonals):
+def dense(three):
     """The matrices with these diagonals."""
-    size = diagonals.shape[-1]
-    above, middle, below = (diagonals[..., row, :, None] * np.eye(size, k=k) for row, k in enumerate((1, 0, -1)))
+    size = three.shape[-1]
+    above, middle, below = (three[..., row, :, None] * np.eye(size, k=k) for row, k in enumerate((1, 0, -1)))
     return above + middle + below
 
 
@@ -260,12 +260,12 @@ for complex in (False, True):
     for x in (near_one(3, 3, complex=complex), near_one(2, 3, 3, complex=complex), normal(4, 4, complex=complex)):
         sample("lu", lu.lu, x, reference=lower_upper)
     for batch in ((), (2,)):
-        diagonals, right = normal(*batch, 3, 4, complex=complex), normal(*batch, 4, 2, complex=complex)
-        diagonals[..., 1, :] += 4
+        three, sides = normal(*batch, 3, 4, complex=complex), normal(*batch, 4, 2, complex=complex)
+        three[..., 1, :] += 4
         for pivoting in (False, True):
             sample(
                 "tridiagonal_solve",
-                lambda d, b, p=pivoting: tridiagonal.tridiagonal_solve(d, b, partial_pivoting=p), diagonals, right,
+                lambda d, b, p=pivoting: tridiagonal.tridiagonal_solve(d, b, partial_pivoting=p), three, sides,
                 reference=lambda d, b: np.linalg.solve(dense(d), b),
             )  # fmt: skip
 sample("lu", lu.lu, np.zeros((2, 0, 0)), reference=lambda x: (x, np.zeros((2, 0), np.int32)))
