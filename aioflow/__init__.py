@@ -88,6 +88,7 @@ _face = Face(__name__, {
     "aioflow.kernels.linalg.matmul": "matmul",
     "aioflow.kernels.linalg.norms": "norm trace",
     "aioflow.kernels.linalg.products": "cross einsum tensordot",
+    "aioflow.kernels.linalg.roots": "matrix_square_root",
     "aioflow.kernels.linalg.solvers": (
         "cholesky_solve matrix_exponential matrix_inverse matrix_solve matrix_triangular_solve"
     ),

@@ -530,7 +530,7 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "BatchQueue",
     "lookup", "loop_cond", "losses", "lossy", "make_ndarray", "make_template", "make_tensor_proto", "manip", "map_fn",
     "masked", "matching_files", "math", "matmul", "matrix_band_part", "matrix_determinant", "matrix_diag",
     "matrix_diag_part", "matrix_exponential", "matrix_inverse", "matrix_set_diag", "matrix_solve", "matrix_solve_ls",
-    "matrix_transpose", "matrix_triangular_solve", "maximum", "merge", "meshgrid", "metrics",
+    "matrix_square_root", "matrix_transpose", "matrix_triangular_solve", "maximum", "merge", "meshgrid", "metrics",
     "min_max_variable_partitioner", "minimum", "mod", "model_variables", "moving_average_variables", "multinomial",
     "multiply", "multiply_no_nan", "name_scope", "ndtri", "negative", "nest", "newaxis", "next_iteration", "nn",
     "no_gradient", "no_op", "no_regularizer", "norm", "not_equal", "nth_element", "numpy_function", "one_hot", "ones",
@@ -1521,6 +1521,18 @@ def cross(a: NumberLike, b: NumberLike, name: str | None = None) -> Tensor:
     Examples:
         >>> await session.run(af.cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0]))
         array([0., 0., 1.], dtype=float32)
+    """
+
+
+def matrix_square_root(input: NumberLike, name: str | None = None) -> Tensor:
+    """The X with X X = `input` whose eigenvalues have positive real parts, of each square matrix. On the CPU alone.
+
+    InvalidArgumentError names the first matrix that has an eigenvalue which is 0 or negative.
+
+    Examples:
+        >>> (await session.run(af.linalg.sqrtm([[4.0, 0.0], [0.0, 9.0]]))).round(3)
+        array([[2., 0.],
+               [0., 3.]], dtype=float32)
     """
 
 

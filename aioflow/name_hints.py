@@ -36,6 +36,7 @@ SHOWN: Final = {
     "aioflow.library.losses": "af.losses",
     "aioflow.library.manip": "af.manip",
     "aioflow.library.math": "af.math",
+    "aioflow.library.math_special": "af.math.special",
     "aioflow.library.metrics": "af.metrics",
     "aioflow.library.nn": "af.nn",
     "aioflow.library.python_io": "af.python_io",

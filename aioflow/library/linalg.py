@@ -13,12 +13,15 @@ _face = Face(__name__, {
         "band_part=matrix_band_part diag=matrix_diag diag_part=matrix_diag_part set_diag=matrix_set_diag"
     ),
     "aioflow.kernels.linalg.least_squares": "lstsq=matrix_solve_ls pinv",
+    "aioflow.kernels.linalg.lu": "lu lu_matrix_inverse lu_reconstruct lu_solve",
     "aioflow.kernels.linalg.matmul": "matmul",
-    "aioflow.kernels.linalg.norms": "norm trace",
+    "aioflow.kernels.linalg.norms": "matrix_rank norm normalize trace",
     "aioflow.kernels.linalg.products": "adjoint cross einsum matvec tensordot",
+    "aioflow.kernels.linalg.roots": "logm=matrix_logarithm sqrtm=matrix_square_root",
     "aioflow.kernels.linalg.solvers": (
         "cholesky_solve expm inv=matrix_inverse solve=matrix_solve triangular_solve=matrix_triangular_solve"
     ),
+    "aioflow.kernels.linalg.tridiagonal": "tridiagonal_matmul tridiagonal_solve",
     "aioflow.library.clip": "global_norm",
     "aioflow.library.nn_functions": "l2_normalize",
 })  # fmt: skip

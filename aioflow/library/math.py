@@ -13,7 +13,7 @@ _face = Face(__name__, {
     ),
     "aioflow.kernels.math.complex": "angle conj imag real",
     "aioflow.kernels.math.cumulative": "accumulate_n cumprod cumsum cumulative_logsumexp polyval",
-    "aioflow.kernels.math.division": "divide_no_nan log_sigmoid reciprocal_no_nan xlogy",
+    "aioflow.kernels.math.division": "divide_no_nan log_sigmoid reciprocal_no_nan xlog1py xlogy",
     "aioflow.kernels.math.elementwise": (
         "abs acos acosh asin asinh atan atan2 atanh cos cosh exp expm1 log log1p negative reciprocal rsqrt sigmoid "
         "sign sin sinh sqrt square tan tanh"
@@ -30,13 +30,14 @@ _face = Face(__name__, {
     "aioflow.kernels.math.segments": (
         "segment_max segment_mean segment_min segment_prod segment_sum unsorted_segment_sum"
     ),
-    "aioflow.kernels.math.special": "bessel_i0 bessel_i0e bessel_i1 bessel_i1e erf erfc erfinv ndtri",
+    "aioflow.kernels.math.special": "bessel_i0 bessel_i0e bessel_i1 bessel_i1e erf erfc erfcinv erfinv ndtri",
     "aioflow.kernels.math.unsorted_segments": (
         "unsorted_segment_max unsorted_segment_mean unsorted_segment_min unsorted_segment_prod "
         "unsorted_segment_sqrt_n"
     ),
     "aioflow.kernels.nn.activation": "softplus softsign",
     "aioflow.kernels.nn.softmax": "log_softmax softmax",
+    "aioflow.library": "special=math_special",
     "aioflow.library.arrays": "scalar_mul",
     "aioflow.library.nn_functions": "l2_normalize zero_fraction",
 })  # fmt: skip

@@ -128,6 +128,7 @@ from aioflow.kernels.math.special import bessel_i0 as bessel_i0
 from aioflow.kernels.math.special import bessel_i1 as bessel_i1
 from aioflow.kernels.math.unsorted_segments import unsorted_segment_mean as unsorted_segment_mean
 from aioflow.kernels.math.unsorted_segments import unsorted_segment_sqrt_n as unsorted_segment_sqrt_n
+from aioflow.library import math_special as special
 from aioflow.library.arrays import scalar_mul as scalar_mul
 from aioflow.library.nn_functions import l2_normalize as l2_normalize
 from aioflow.library.nn_functions import zero_fraction as zero_fraction
@@ -135,18 +136,18 @@ from aioflow.library.nn_functions import zero_fraction as zero_fraction
 __all__ = ["abs", "accumulate_n", "acos", "acosh", "add", "add_n", "angle", "argmax", "argmin", "asin", "asinh", "atan",
     "atan2", "atanh", "bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e", "betainc", "bincount", "ceil",
     "confusion_matrix", "conj", "cos", "cosh", "count_nonzero", "cumprod", "cumsum", "cumulative_logsumexp", "digamma",
-    "divide", "divide_no_nan", "equal", "erf", "erfc", "erfinv", "exp", "expm1", "floor", "floordiv", "floormod",
-    "greater", "greater_equal", "igamma", "igammac", "imag", "in_top_k", "invert_permutation", "is_finite", "is_inf",
-    "is_nan", "is_non_decreasing", "is_strictly_increasing", "l2_normalize", "lbeta", "less", "less_equal", "lgamma",
-    "log", "log1p", "log_sigmoid", "log_softmax", "logical_and", "logical_not", "logical_or", "logical_xor", "maximum",
-    "minimum", "mod", "multiply", "multiply_no_nan", "ndtri", "negative", "nextafter", "not_equal", "polygamma",
-    "polyval", "pow", "real", "realdiv", "reciprocal", "reciprocal_no_nan", "reduce_all", "reduce_any",
+    "divide", "divide_no_nan", "equal", "erf", "erfc", "erfcinv", "erfinv", "exp", "expm1", "floor", "floordiv",
+    "floormod", "greater", "greater_equal", "igamma", "igammac", "imag", "in_top_k", "invert_permutation", "is_finite",
+    "is_inf", "is_nan", "is_non_decreasing", "is_strictly_increasing", "l2_normalize", "lbeta", "less", "less_equal",
+    "lgamma", "log", "log1p", "log_sigmoid", "log_softmax", "logical_and", "logical_not", "logical_or", "logical_xor",
+    "maximum", "minimum", "mod", "multiply", "multiply_no_nan", "ndtri", "negative", "nextafter", "not_equal",
+    "polygamma", "polyval", "pow", "real", "realdiv", "reciprocal", "reciprocal_no_nan", "reduce_all", "reduce_any",
     "reduce_euclidean_norm", "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_std",
     "reduce_sum", "reduce_variance", "rint", "round", "rsqrt", "scalar_mul", "segment_max", "segment_mean",
     "segment_min", "segment_prod", "segment_sum", "sigmoid", "sign", "sin", "sinh", "softmax", "softplus", "softsign",
-    "sqrt", "square", "squared_difference", "subtract", "tan", "tanh", "top_k", "truediv", "unsorted_segment_max",
-    "unsorted_segment_mean", "unsorted_segment_min", "unsorted_segment_prod", "unsorted_segment_sqrt_n",
-    "unsorted_segment_sum", "xdivy", "xlogy", "zero_fraction", "zeta"]
+    "special", "sqrt", "square", "squared_difference", "subtract", "tan", "tanh", "top_k", "truediv",
+    "unsorted_segment_max", "unsorted_segment_mean", "unsorted_segment_min", "unsorted_segment_prod",
+    "unsorted_segment_sqrt_n", "unsorted_segment_sum", "xdivy", "xlog1py", "xlogy", "zero_fraction", "zeta"]
 
 def in_top_k(predictions: NumberLike, targets: NumberLike, k: int, name: str | None = None) -> Tensor:
     """Whether fewer than `k` elements of each row of `predictions` are greater than the one at its target.
@@ -159,12 +160,30 @@ def in_top_k(predictions: NumberLike, targets: NumberLike, k: int, name: str | N
     """
 
 
+def xlog1py(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
+    """x log(1 + y), exact also near y = 0; and 0 where x is 0, even if y is below -1 or NaN.
+
+    Examples:
+        >>> await session.run(af.math.xlog1py([0.0, 2.0], [-1.0, 0.0]))
+        array([0., 0.], dtype=float32)
+    """
+
+
 def nextafter(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
     """The number of the dtype next to x on the way to y; y where they are equal.
 
     Examples:
         >>> await session.run(af.math.nextafter([1.0], [2.0]))
         array([1.0000001], dtype=float32)
+    """
+
+
+def erfcinv(x: NumberLike, name: str | None = None) -> Tensor:
+    """The number whose `erfc` is x; infinite at 0 and 2, NaN beyond. On the CPU alone.
+
+    Examples:
+        >>> await session.run(af.math.erfcinv([0.5, 1.0]))
+        array([0.47693628, 0.        ], dtype=float32)
     """
 
 

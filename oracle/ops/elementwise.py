@@ -40,6 +40,13 @@ compare("math.bessel_i0e", one(*FLOATS), rtol=64)
 compare("math.bessel_i1e", one(*FLOATS), rtol=64, differs=differs("the second derivative jumps at 0", lambda x: x == 0))
 compare("math.bessel_i0", one(*FLOAT, low=-4), ops=(), rtol=64)
 compare("math.bessel_i1", one(*FLOAT, low=-4), ops=(), rtol=64)
+for name in ("bessel_j0", "bessel_j1", "dawsn", "fresnel_cos", "fresnel_sin"):
+    compare(f"math.special.{name}", one(*FLOAT, low=-4, high=12), rtol=256)
+for name in ("bessel_y0", "bessel_y1", "bessel_k0e", "bessel_k1e", "expint", "spence"):
+    compare(f"math.special.{name}", one(*FLOAT, low=0.1, high=12), rtol=256)
+compare("math.special.bessel_k0", one(*FLOAT, low=0.1, high=12), ops=(), rtol=256)
+compare("math.special.bessel_k1", one(*FLOAT, low=0.1, high=12), ops=(), rtol=256)
+compare("math.erfcinv", one(*FLOAT, low=0, high=2), rtol=64)
 compare("math.reciprocal_no_nan", one(*FLOATS, *COMPLEX), ops=())
 compare("math.log_sigmoid", one(*FLOATS), ops=())
 compare("population_count", one(*INTS), theirs=lambda lib, x: lib.raw_ops.PopulationCount(x=x))

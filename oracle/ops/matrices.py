@@ -195,3 +195,62 @@ compare(
     lambda lib, x: lib.self_adjoint_eigvals(hermitian(lib, x)),
     rtol=2048,
 )
+
+
+def whole_factors(lib: Any, x: Any) -> Any:
+    """The factors and the order, which is an integer, and so has no gradient."""
+    packed, order = lib.linalg.lu(x)
+    return packed, order
+
+
+compare("lu", lambda d: call(regular(d, *square(d))), whole_factors, rtol=2048, gradient="TensorFlow has none")
+
+
+def from_factors(lib: Any, x: Any, rhs: Any) -> Any:
+    """What is computed of factors; the order of rows is that of no exchange, turned by one."""
+    shape = x.shape.as_list()[:-1]
+    order = lib.constant(np.broadcast_to(np.roll(np.arange(shape[-1], dtype=np.int32), 1), shape))
+    inverse = lib.linalg.lu_matrix_inverse(x, order)
+    return lib.linalg.lu_reconstruct(x, order), inverse, lib.linalg.lu_solve(x, order, rhs)
+
+
+def factored(d: Draw) -> Call:
+    dtype, n = d.dtype(*WIDE), d.integer(1, 4)
+    batch = d.shape(0, 2, (1, 2))
+    return call(regular(d, dtype, (*batch, n, n)), d.array(dtype, (*batch, n, d.integer(1, 3)), -2, 2))
+
+
+compare("lu_solve", factored, from_factors, ops=(), rtol=2048)
+
+
+def tridiagonal(d: Draw) -> Call:
+    n, dtype, batch = d.integer(1, 4), d.dtype(*WIDE), d.shape(0, 2, (1, 2))
+    diagonals = d.array(dtype, (*batch, 3, n), -1, 1)
+    diagonals[..., 1, :] += 3
+    return call(diagonals, d.array(dtype, (*batch, n, d.integer(1, 3)), -2, 2))
+
+
+compare(
+    "linalg.tridiagonal_solve",
+    tridiagonal,
+    rtol=2048,
+    differs=differs("TensorFlow forgets to conjugate the solution", lambda *x: x[0].dtype.kind == "c"),
+)
+compare("linalg.tridiagonal_matmul", tridiagonal, ops=(), rtol=64)
+compare("linalg.normalize", lambda d: call(factors(d).arrays[0]), ops=(), rtol=64)
+compare("linalg.matrix_rank", lambda d: call(factors(d).arrays[0]), ops=(), gradient="ranks are integers")
+compare(
+    "linalg.sqrtm",
+    lambda d: call(regular(d, *square(d))),
+    ops="matrix_square_root",
+    rtol=2048,
+    differs=differs("TensorFlow forgets to conjugate the root", lambda x: x.dtype.kind == "c"),
+)
+
+
+def complexes(d: Draw) -> Call:
+    _, shape = square(d)
+    return call(regular(d, d.pick(*COMPLEX), shape))
+
+
+compare("linalg.logm", complexes, ops="matrix_logarithm", rtol=2048)

@@ -41,7 +41,7 @@ compare(
 compare("squared_difference", two(*NUMBERS))
 compare("div_no_nan", two(*FLOATS, *COMPLEX))
 compare("math.multiply_no_nan", two(*FLOATS, *COMPLEX), differs=CONJUGATE)
-for name in ("xlogy", "xdivy"):
+for name in ("xlogy", "xlog1py", "xdivy"):
     compare(f"math.{name}", two(*FLOATS, *COMPLEX), differs=CONJUGATE)
 compare("atan2", two(*FLOATS))
 compare("math.nextafter", two(*FLOAT))

@@ -1,7 +1,7 @@
 """Shared parts of ops on matrices: tensors whose last two axes are rows and columns, with batch axes before."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, SupportsInt
 
 import numpy as np
 
@@ -117,6 +117,19 @@ def product(a: Tensor, b: Tensor, adjoint_a: bool = False, adjoint_b: bool = Fal
     return OPERATORS["matmul"](a, b, adjoint_a=adjoint_a, adjoint_b=adjoint_b)
 
 
+def derivative(function: Function, x: Tensor, dy: Tensor) -> Tensor:
+    """The gradient of a function of square matrices that is a power series.
+
+    The upper right block of the function of [[x, d], [0, x]] is its derivative along d.
+    """
+    turned = adjoint(x)
+    known = None if turned.spec.sizes is None else turned.spec.sizes[-1]
+    size = OPERATORS["shape"](turned)[-1] if known is None else known
+    concat = OPERATORS["concat"]
+    above, below = concat([turned, dy], -1), concat([OPERATORS["zeros_like"](turned), turned], -1)
+    return function(concat([above, below], -2))[..., :size, size:]  # type: ignore[no-any-return]
+
+
 def sides(x: Tensor) -> tuple[int | None, int | None]:
     """The numbers of rows and of columns, as far as they are known."""
     return (None, None) if x.spec.sizes is None else (x.spec.sizes[-2], x.spec.sizes[-1])
@@ -178,12 +191,13 @@ def _blamed(x: Array, function: Function, complaint: str) -> errors.InvalidArgum
         except np.linalg.LinAlgError:
             finite = np.isfinite(x[place]).all()
             wrong = complaint if finite else "has elements that are not finite"
-            return errors.InvalidArgumentError(f"{_named(place)} {wrong}")
+            return errors.InvalidArgumentError(f"{named(place)} {wrong}")
     return None
 
 
-def _named(place: Sequence[int]) -> str:
-    return f"matrix {list(place)} of the batch" if place else "the matrix"
+def named(place: Sequence[SupportsInt]) -> str:
+    """The matrix at this place of the batch, for messages."""
+    return f"matrix {[int(index) for index in place]} of the batch" if place else "the matrix"
 
 
 def check_square(x: Array) -> None:

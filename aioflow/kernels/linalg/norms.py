@@ -1,8 +1,10 @@
-"""Products of matrices, traces and norms."""
+"""Traces, norms and ranks."""
 
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import NumberLike, convert_to_tensor
@@ -16,9 +18,11 @@ from aioflow.kernels.array.shapes import expand_dims
 from aioflow.kernels.families import CPU, GPU, NARROW, shape_vector
 from aioflow.kernels.linalg.decompositions import svd
 from aioflow.kernels.linalg.matmul import matmul as matmul
+from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.comparison import greater
 from aioflow.kernels.math.elementwise import abs, sqrt, square
 from aioflow.kernels.math.reduction import reduce_max, reduce_sum
-from aioflow.tensors.dtypes import NUMERIC, Array, Namespace, Spec
+from aioflow.tensors.dtypes import NUMERIC, Array, Namespace, Spec, int32
 
 # Traces
 
@@ -141,6 +145,47 @@ def _spectral(x: Tensor, axes: tuple[int, ...], keepdims: bool | None, name: str
     for axis in sorted(places) if keepdims else ():
         greatest = expand_dims(greatest, axis, name=name if axis == max(places) else None)
     return greatest
+
+
+@transactional
+def normalize(
+    tensor: NumberLike, ord: Any = "euclidean", axis: int | Sequence[int] | None = None, name: str | None = None
+) -> tuple[Tensor, Tensor]:
+    """The tensor divided by its norms, and these norms, whose axes stay with size 1; see `norm`.
+
+    Examples:
+        >>> await session.run(af.linalg.normalize([3.0, 4.0]))
+        (array([0.6, 0.8], dtype=float32), array([5.], dtype=float32))
+    """
+    x = convert_to_tensor(tensor)
+    size = cast(norm(x, ord, axis, keepdims=True), x.dtype)
+    return OPERATORS["truediv"](x, size, name=name or "normalize"), size
+
+
+@transactional
+def matrix_rank(
+    a: NumberLike, tol: NumberLike | None = None, validate_args: bool = False, name: str | None = None
+) -> Tensor:
+    """The number of singular values above `tol`, of each matrix.
+
+    Args:
+        a: [..., m, n].
+        tol: by default the greater side times the dtype's precision times the greatest singular value of each matrix.
+        validate_args: has no meaning, since the shape is always checked.
+        name: the name of the result.
+
+    Examples:
+        >>> await session.run(af.linalg.matrix_rank([[1.0, 2.0], [2.0, 4.0]]))
+        np.int32(1)
+    """
+    x = convert_to_tensor(a)
+    values = svd(x, compute_uv=False)
+    if tol is None:
+        side = cast(reduce_max(OPERATORS["shape"](x)[-2:]), values.dtype)
+        least = reduce_max(values, -1, keepdims=True) * (side * float(np.finfo(values.dtype.np).eps))
+    else:
+        least = convert_to_tensor(tol, values.dtype)
+    return reduce_sum(cast(greater(values, least), int32), -1, name=name or "matrix_rank")
 
 
 __all__ = ["norm", "trace"]

@@ -14,9 +14,9 @@ from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU
 from aioflow.kernels.linalg.matrices import (
-    adjoint,
     check_square,
     cubic,
+    derivative,
     flipped,
     guarded,
     product,
@@ -227,13 +227,7 @@ def matrix_exponential(input: Spec) -> Spec:
 
 @matrix_exponential.gradient
 def _(op: Operation, dy: Tensor) -> Tensor:
-    """The upper right block of the exponential of [[x, d], [0, x]] is the derivative of exp(x) along d."""
-    x = adjoint(op.inputs[0])
-    known = None if x.spec.sizes is None else x.spec.sizes[-1]
-    size = OPERATORS["shape"](x)[-1] if known is None else known
-    concat = OPERATORS["concat"]
-    above, below = concat([x, dy], -1), concat([OPERATORS["zeros_like"](x), x], -1)
-    return matrix_exponential(concat([above, below], -2))[..., :size, size:]
+    return derivative(matrix_exponential, op.inputs[0], dy)
 
 
 cubic(matrix_exponential, 20.0)

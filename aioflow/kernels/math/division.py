@@ -43,6 +43,28 @@ divide_no_nan: Final = div_no_nan
 costs(xlogy, SLOW)
 
 
+def _xlog1py_gradient(z: Tensor, x: Tensor, y: Tensor, dz: Tensor) -> tuple[Tensor, Tensor]:
+    inside = not_equal(y, -1) if y.dtype.is_complex else greater(y, -1)
+    return scaled(dz, xlog1py(one_if(x, inside), y)), scaled(dz, xdivy(x, 1 + y))
+
+
+xlog1py: Final = binary(
+    "xlog1py",
+    _xlog1py_gradient,
+    """x log(1 + y), exact also near y = 0; and 0 where x is 0, even if y is below -1 or NaN.
+
+    Examples:
+        >>> await session.run(af.math.xlog1py([0.0, 2.0], [-1.0, 0.0]))
+        array([0., 0.], dtype=float32)
+    """,
+    FLOAT,
+    COMPLEX,
+    kernel="",
+)
+except_at_0(xlog1py, 0, lambda xp, x, y: x * xp.log1p(y))
+costs(xlog1py, SLOW)
+
+
 @transactional
 def reciprocal_no_nan(x: NumberLike, name: str | None = None) -> Tensor:
     """1 / x, and 0 where x is 0.

@@ -416,6 +416,18 @@ erfinv: Final = elementwise(
     FLOAT,
     kernel="",
 )
+erfcinv: Final = elementwise(
+    "erfcinv",
+    lambda y, x, dy: scaled(dy, exp(multiply_no_nan(y, y)) * (-math.sqrt(math.pi) / 2)),
+    """The number whose `erfc` is x; infinite at 0 and 2, NaN beyond. On the CPU alone.
+
+    Examples:
+        >>> await session.run(af.math.erfcinv([0.5, 1.0]))
+        array([0.47693628, 0.        ], dtype=float32)
+    """,
+    FLOAT,
+    kernel="",
+)
 ndtri: Final = elementwise(
     "ndtri",
     lambda y, p, dy: scaled(dy, exp(multiply_no_nan(y, y) / 2) * math.sqrt(2 * math.pi)),
@@ -433,6 +445,12 @@ ndtri: Final = elementwise(
 @special(erfinv, 60.0)
 def _(x: Array) -> Array:
     return _quantile(x / 2, (1 - np.abs(x)) / 2) / math.sqrt(2)
+
+
+@special(erfcinv, 60.0)
+def _(x: Array) -> Array:
+    tail = np.minimum(x, 2 - x)
+    return _quantile((1 - x) / 2, np.where(tail < 0, math.nan, tail / 2)) / math.sqrt(2)
 
 
 @special(ndtri, 60.0)

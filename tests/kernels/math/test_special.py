@@ -8,7 +8,17 @@ from aioflow.autodiff.gradients import gradients
 from aioflow.errors import InvalidArgumentError
 from aioflow.graph.graph import Graph
 from aioflow.kernels.array.constants import constant, placeholder
-from aioflow.kernels.math import comparison, division, gamma, incomplete_beta, no_nan, special
+from aioflow.kernels.math import (
+    bessel_j_y,
+    bessel_k,
+    comparison,
+    division,
+    gamma,
+    incomplete_beta,
+    no_nan,
+    special,
+    special_integrals,
+)
 from tests.support.evaluate import evaluate
 
 random = np.random.default_rng(11)
@@ -301,3 +311,34 @@ def test_bits_are_those_of_the_dtype(dtype):
         assert evaluate(comparison.right_shift(minus, 1)).tolist() == [-1, -4]
     with pytest.raises(TypeError, match="dtype float32 is not supported"):
         comparison.population_count(constant([1.5]))
+
+
+def test_bessel_functions_and_integrals_are_exact_to_1e_12_away_from_their_zeros():
+    x = np.sort(np.concatenate([powers(-8, 2.5), random.uniform(0, 60, 4000)]))
+    for op, reference in {
+        bessel_k.bessel_k0: scipy.special.k0,
+        bessel_k.bessel_k0e: scipy.special.k0e,
+        bessel_k.bessel_k1: scipy.special.k1,
+        bessel_k.bessel_k1e: scipy.special.k1e,
+        special_integrals.dawsn: scipy.special.dawsn,
+        special_integrals.fresnel_cos: lambda x: scipy.special.fresnel(x)[1],
+        special_integrals.fresnel_sin: lambda x: scipy.special.fresnel(x)[0],
+    }.items():
+        agree(op, reference, x, rtol=1e-12)
+    for op, reference in {
+        bessel_j_y.bessel_j0: scipy.special.j0,
+        bessel_j_y.bessel_j1: scipy.special.j1,
+        bessel_j_y.bessel_y0: scipy.special.y0,
+        bessel_j_y.bessel_y1: scipy.special.y1,
+        special_integrals.expint: scipy.special.expi,
+        special_integrals.spence: scipy.special.spence,
+    }.items():
+        agree(op, reference, x[np.abs(reference(x)) > 0.02 / (1 + np.sqrt(x))], rtol=1e-12)
+    agree(special.erfcinv, scipy.special.erfcinv, np.concatenate([powers(-300, -0.1), random.uniform(1.1, 2, 500)]))
+
+
+def test_bessel_functions_and_spence_have_gradients_at_removable_poles():
+    for op, at, first, second in [(bessel_j_y.bessel_j1, 0.0, 0.5, 0.0), (special_integrals.spence, 1.0, -1.0, 0.5)]:
+        x = constant(np.float64(at))
+        slope = gradients(op(x), x)[0]
+        assert evaluate([slope, gradients(slope, x)[0]]) == pytest.approx([first, second])

@@ -1,7 +1,17 @@
 import numpy as np
 import scipy.linalg
 
-from aioflow.kernels.linalg import decompositions, determinants, diagonals, least_squares, products, solvers
+from aioflow.kernels.linalg import (
+    decompositions,
+    determinants,
+    diagonals,
+    least_squares,
+    lu,
+    products,
+    roots,
+    solvers,
+    tridiagonal,
+)
 from aioflow.kernels.linalg.matrices import adjoint as adjoint_of
 from aioflow.kernels.linalg.matrices import product
 from tests.kernels.samples import sample
@@ -228,3 +238,47 @@ for a, b in [(normal(3), normal(3)), (normal(2, 3), normal(2, 3)), (normal(2, 1,
              (normal(3, complex=True), normal(2, 3, complex=True)), (np.zeros((0, 3)), np.zeros((0, 3)))]:  # fmt: skip
     sample("cross", products.cross, a, b, reference=np.cross)
 sample("cross", products.cross, np.arange(3), np.arange(3)[::-1].copy(), reference=np.cross)
+
+# Triangular factors, and three diagonals
+
+
+def lower_upper(x):
+    flat = [scipy.linalg.lu(each) for each in x.reshape(-1, *x.shape[-2:])]
+    packed = [np.tril(lower, -1) + upper for _, lower, upper in flat]
+    order = [np.argmax(exchanged, 0) for exchanged, _, _ in flat]
+    return np.reshape(packed, x.shape), np.reshape(order, x.shape[:-1]).astype(np.int32)
+
+
+def dense(three):
+    """The matrices with these diagonals."""
+    size = three.shape[-1]
+    above, middle, below = (three[..., row, :, None] * np.eye(size, k=k) for row, k in enumerate((1, 0, -1)))
+    return above + middle + below
+
+
+for complex in (False, True):
+    for x in (near_one(3, 3, complex=complex), near_one(2, 3, 3, complex=complex), normal(4, 4, complex=complex)):
+        sample("lu", lu.lu, x, reference=lower_upper)
+    for batch in ((), (2,)):
+        three, sides = normal(*batch, 3, 4, complex=complex), normal(*batch, 4, 2, complex=complex)
+        three[..., 1, :] += 4
+        for pivoting in (False, True):
+            sample(
+                "tridiagonal_solve",
+                lambda d, b, p=pivoting: tridiagonal.tridiagonal_solve(d, b, partial_pivoting=p), three, sides,
+                reference=lambda d, b: np.linalg.solve(dense(d), b),
+            )  # fmt: skip
+sample("lu", lu.lu, np.zeros((2, 0, 0)), reference=lambda x: (x, np.zeros((2, 0), np.int32)))
+sample("tridiagonal_solve", tridiagonal.tridiagonal_solve, np.zeros((2, 3, 0)), np.zeros((2, 0, 2)),
+       reference=lambda d, b: b)  # fmt: skip
+
+# Roots and logarithms: those that SciPy computes of each matrix
+
+for complex in (False, True):
+    for x in (near_one(3, 3, complex=complex), near_one(2, 3, 3, complex=complex) + np.eye(3)):
+        sample("matrix_square_root", roots.matrix_square_root, x, reference=np.vectorize(
+            scipy.linalg.sqrtm, signature="(n,n)->(n,n)"))  # fmt: skip
+        sample("matrix_logarithm", roots.matrix_logarithm, x, reference=np.vectorize(
+            scipy.linalg.logm, signature="(n,n)->(n,n)"))  # fmt: skip
+for op in (roots.matrix_square_root, roots.matrix_logarithm):
+    sample(op.name, op, np.zeros((2, 0, 0)), reference=lambda x: x)

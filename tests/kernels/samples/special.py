@@ -1,7 +1,17 @@
 import numpy as np
 import scipy.special
 
-from aioflow.kernels.math import comparison, division, gamma, incomplete_beta, no_nan, special
+from aioflow.kernels.math import (
+    bessel_j_y,
+    bessel_k,
+    comparison,
+    division,
+    gamma,
+    incomplete_beta,
+    no_nan,
+    special,
+    special_integrals,
+)
 from tests.kernels.samples import sample
 
 positive = np.array([[0.2, 0.7, 1.0], [1.6, 4.3, 12.5]])
@@ -16,6 +26,18 @@ for op, inputs, reference in [
     (gamma.digamma, either, scipy.special.digamma),
     (special.ndtri, shares, scipy.special.ndtri),
     (special.erfinv, 2 * shares[1:] - 1, scipy.special.erfinv),
+    (special.erfcinv, 2 * shares, scipy.special.erfcinv),
+    (bessel_j_y.bessel_j0, np.array([-9.1, -2.3, 0.4, 7.9, 8.3]), scipy.special.j0),
+    (bessel_j_y.bessel_j1, np.array([-9.1, -2.3, 0.4, 7.9, 8.3]), scipy.special.j1),
+    (bessel_j_y.bessel_y0, np.array([0.4, 2.3, 7.9, 8.3]), scipy.special.y0),
+    (bessel_j_y.bessel_y1, np.array([0.4, 2.3, 7.9, 8.3]), scipy.special.y1),
+    (bessel_k.bessel_k0e, np.array([0.4, 1.9, 2.1, 9.3]), scipy.special.k0e),
+    (bessel_k.bessel_k1e, np.array([0.4, 1.9, 2.1, 9.3]), scipy.special.k1e),
+    (special_integrals.dawsn, np.array([-5.2, -0.3, 0.9, 4.9]), scipy.special.dawsn),
+    (special_integrals.expint, np.array([0.2, 5.9, 6.1, 13.5]), scipy.special.expi),
+    (special_integrals.fresnel_cos, np.array([-1.7, -0.3, 0.8, 2.9]), lambda x: scipy.special.fresnel(x)[1]),
+    (special_integrals.fresnel_sin, np.array([-1.7, -0.3, 0.8, 2.9]), lambda x: scipy.special.fresnel(x)[0]),
+    (special_integrals.spence, np.array([0.2, 0.7, 1.4, 1.7, 4.5]), scipy.special.spence),
     (special.bessel_i0e, np.array([-9.1, -2.3, 0.4, 7.9, 8.3]), scipy.special.i0e),
     (special.bessel_i1e, np.array([-9.1, -2.3, 0.4, 7.9, 8.3]), scipy.special.i1e),
 ]:
@@ -29,6 +51,9 @@ sample(
 )
 sample("bessel_i0", special.bessel_i0, either, reference=scipy.special.i0)
 sample("bessel_i1", special.bessel_i1, either, reference=scipy.special.i1)
+
+sample("bessel_k0", bessel_k.bessel_k0, positive, reference=scipy.special.k0)
+sample("bessel_k1", bessel_k.bessel_k1, positive, reference=scipy.special.k1)
 
 # No gradient flows to the order of zeta and polygamma, nor to a and b of betainc.
 exponents = np.array([[1.3], [2.0], [7.5]])
@@ -59,6 +84,7 @@ x, y = np.array([[1.5, 0.0, -2.5], [0.0, 3.5, 4.5]]), np.array([0.7, 2.0, 1.2])
 complexes = np.array([[0.4 + 0.7j, -1.2 + 0.3j, 0.0], [0.8 - 1.1j, 2.1 + 0.2j, -0.3j]])
 for op, reference in [
     (division.xlogy, scipy.special.xlogy),
+    (division.xlog1py, scipy.special.xlog1py),
     (no_nan.xdivy, np.divide),
     (no_nan.div_no_nan, np.divide),
     (no_nan.multiply_no_nan, np.multiply),
