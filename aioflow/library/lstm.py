@@ -59,7 +59,8 @@ def lstm(
         >>> outputs.shape, h.shape
         (TensorShape([5, 2, 4]), TensorShape([2, 4]))
     """
-    sequences, recurrent = convert_to_tensor(x), convert_to_tensor(recurrent_kernel)
+    sequences = convert_to_tensor(x)
+    recurrent = convert_to_tensor(recurrent_kernel, preferred_dtype=sequences.dtype)
     batch = batch_size_of([sequences], 1)
     lengths = constant([], int32) if sequence_length is None else checked_lengths(sequence_length, batch)
     units = shape(recurrent)[0] if recurrent.spec.sizes is None else recurrent.shape[0].value or shape(recurrent)[0]
