@@ -21,6 +21,7 @@ from aioflow.kernels.nn import lstm as ops
 from aioflow.library.functional import describing, scan
 from aioflow.library.rnn import batch_size_of, checked_lengths
 from aioflow.tensors.dtypes import int32
+from aioflow.tensors.recursion import safe_repr
 
 
 @describing
@@ -59,6 +60,8 @@ def lstm(
         >>> outputs.shape, h.shape
         (TensorShape([5, 2, 4]), TensorShape([2, 4]))
     """
+    if not isinstance(gates, str):
+        raise TypeError(f"gates is a text, an order of the four letters {ops.ORDER!r}, not {safe_repr(gates)}")
     sequences = convert_to_tensor(x)
     recurrent = convert_to_tensor(recurrent_kernel, preferred_dtype=sequences.dtype)
     batch = batch_size_of([sequences], 1)

@@ -173,3 +173,9 @@ async def test_lists_as_kernels_have_the_dtype_of_the_inputs():
         async with af.Session(graph=graph) as session:
             outputs, _, _ = await session.run(made)
     assert outputs.dtype == np.float64
+
+
+@pytest.mark.parametrize("gates", [None, ("i", "f", "c", "o")])
+def test_an_order_of_gates_that_is_no_text_is_refused_by_name(gates):
+    with af.Graph().as_default(), pytest.raises(TypeError, match="gates is a text"):
+        af.nn.lstm(np.ones((2, 1, 2)), np.ones((2, 4)), np.ones((1, 4)), np.ones(4), gates=gates)
