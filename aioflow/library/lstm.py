@@ -21,6 +21,7 @@ from aioflow.kernels.nn import lstm as ops
 from aioflow.library.functional import describing, scan
 from aioflow.library.rnn import batch_size_of, checked_lengths
 from aioflow.tensors.dtypes import int32
+from aioflow.tensors.recursion import safe_repr
 
 
 @describing
@@ -59,7 +60,10 @@ def lstm(
         >>> outputs.shape, h.shape
         (TensorShape([5, 2, 4]), TensorShape([2, 4]))
     """
-    sequences, recurrent = convert_to_tensor(x), convert_to_tensor(recurrent_kernel)
+    if not isinstance(gates, str):
+        raise TypeError(f"gates is a text, an order of the four letters {ops.ORDER!r}, not {safe_repr(gates)}")
+    sequences = convert_to_tensor(x)
+    recurrent = convert_to_tensor(recurrent_kernel, preferred_dtype=sequences.dtype)
     batch = batch_size_of([sequences], 1)
     lengths = constant([], int32) if sequence_length is None else checked_lengths(sequence_length, batch)
     units = shape(recurrent)[0] if recurrent.spec.sizes is None else recurrent.shape[0].value or shape(recurrent)[0]

@@ -165,3 +165,17 @@ async def test_states_and_inputs_may_be_of_any_size_in_the_run():
         np.testing.assert_allclose(one, other, rtol=1e-12)
     assert [value.shape for value in none] == [(0, 2, 2), (2, 2)]
     assert not none[1].any()
+
+
+async def test_lists_as_kernels_have_the_dtype_of_the_inputs():
+    with af.Graph().as_default() as graph:
+        made = af.nn.lstm(np.ones((2, 1, 2)), np.ones((2, 4)), [[1.0, 1.0, 1.0, 1.0]], [0.0, 0.0, 0.0, 0.0])
+        async with af.Session(graph=graph) as session:
+            outputs, _, _ = await session.run(made)
+    assert outputs.dtype == np.float64
+
+
+@pytest.mark.parametrize("gates", [None, ("i", "f", "c", "o")])
+def test_an_order_of_gates_that_is_no_text_is_refused_by_name(gates):
+    with af.Graph().as_default(), pytest.raises(TypeError, match="gates is a text"):
+        af.nn.lstm(np.ones((2, 1, 2)), np.ones((2, 4)), np.ones((1, 4)), np.ones(4), gates=gates)

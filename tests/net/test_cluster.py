@@ -105,6 +105,30 @@ async def test_a_loop_and_a_branch_span_tasks(session, where):
     await settled()
 
 
+@pytest.mark.parametrize("by", [1.0, -1.0])
+async def test_what_a_branch_did_not_compute_for_the_gradient_can_be_sent(session, by):
+    """The gradient's share of the worker asks for `near`, of which there is no value if the other branch ran."""
+    given = af.placeholder(af.float32, [])
+    with af.device("/job:ps"):
+        weights = af.Variable(np.ones(3, np.float32))
+
+    def long():
+        with af.device("/job:ps"):
+            near = af.tanh(weights)
+        with af.device("/job:worker/task:0"):
+            return af.reduce_sum(af.tanh(near * near))
+
+    def short():
+        with af.device("/job:ps"):
+            return given * given
+
+    gradient = af.gradients(af.cond(given > 0, long, short), weights)[0]
+    await session.run(weights.initializer)
+    found = await session.run(gradient, {given: by})
+    assert found.shape == (3,)
+    assert (found != 0).all() == (by > 0)
+
+
 async def test_variables_outlive_sessions_and_are_shared_by_clients(graph, cluster):
     with af.device(PS):
         count = af.Variable(0, name="count")

@@ -7,6 +7,8 @@ Enter, Exit and NextIteration where something does [P15 section 4.4]; so they ha
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import op
 from aioflow.graph.operation import Operation, Tensor
@@ -41,13 +43,17 @@ absent.no_gradient("it is never read")
 
 @absent.kernel(CPU, GPU, binds=True)
 def _(xp: Namespace, node: NodeView) -> Any:
-    """Nothing that a sum of zeros could stumble over."""
+    """Nothing that a sum of zeros could stumble over, and of the declared shape: another device may receive it."""
     spec = node.output_specs[0]
     if isinstance(spec, ListSpec):
         return lambda: TensorList.of([])
-    if spec.dtype in (dtypes.resource, dtypes.string):
-        return lambda: b""
-    return lambda: spec.dtype.np.type(0)
+    nothing = b"" if spec.dtype in (dtypes.resource, dtypes.string) else spec.dtype.np.type(0)
+    if spec.dtype is dtypes.resource or not spec.sizes:
+        return lambda: nothing
+    names = np if spec.dtype is dtypes.string else xp
+    sizes = [1 if size is None else size for size in spec.sizes]
+    whole = names.broadcast_to(names.asarray(nothing, spec.dtype.np), sizes)
+    return lambda: whole
 
 
 @op(name="cond", stateful=True)

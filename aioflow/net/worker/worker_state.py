@@ -100,7 +100,9 @@ class WorkerSession:
         self.counts: Final = counts
         """The name under which the runs of operations are counted."""
         self.graphs: Final[dict[int, Registered]] = {}
-        self._before: Final = before.graphs if before is not None and before.owner is owner else {}
+        self._before: dict[int, Registered] = {}
+        if before is not None and before.owner is owner:
+            self._before = before.graphs or before._before  # no step has registered a graph in between
         self.light: Step | None = None
         """The step that all of its light runs are, one after the other."""
 
