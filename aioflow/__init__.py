@@ -111,6 +111,7 @@ _face = Face(__name__, {
     ),
     "aioflow.kernels.math.gamma": "digamma igamma igammac lbeta lgamma polygamma zeta",
     "aioflow.kernels.math.histograms": "bincount confusion_matrix histogram_fixed_width histogram_fixed_width_bins",
+    "aioflow.kernels.math.index_shuffle": "random_index_shuffle",
     "aioflow.kernels.math.incomplete_beta": "betainc",
     "aioflow.kernels.math.no_nan": "div_no_nan multiply_no_nan xdivy",
     "aioflow.kernels.math.random": (

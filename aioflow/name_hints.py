@@ -41,6 +41,8 @@ SHOWN: Final = {
     "aioflow.library.python_io": "af.python_io",
     "aioflow.library.queue_names": "af.queue",
     "aioflow.library.random": "af.random",
+    "aioflow.library.random_experimental": "af.random.experimental",
+    "aioflow.library.nn_experimental": "af.nn.experimental",
     "aioflow.library.resource_loader": "af.resource_loader",
     "aioflow.library.rnn_cell": "af.nn.rnn_cell",
     "aioflow.library.sets": "af.sets",
