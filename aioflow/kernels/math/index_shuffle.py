@@ -11,7 +11,7 @@ import numpy as np
 from aioflow.graph.op import T, op
 from aioflow.kernels.families import CPU, costs
 from aioflow.kernels.math.random_numbers import Words
-from aioflow.tensors.dtypes import INTEGER, Array, Spec, TensorShape, broadcast_shapes
+from aioflow.tensors.dtypes import INTEGER, Array, Namespace, Spec, TensorShape, broadcast_shapes
 
 _ROUNDS: Final = 6
 
@@ -40,7 +40,7 @@ costs(random_index_shuffle, 200.0)
 
 
 @random_index_shuffle.kernel(CPU, fresh=True)
-def _(index: Array, seed: Array, max_index: Array) -> Array:
+def _(xp: Namespace, index: Array, seed: Array, max_index: Array) -> Array:
     whole = (index >= 0) & (index <= max_index)
     if not whole.all():
         raise ValueError("an index lies outside the numbers from 0 to max_index")

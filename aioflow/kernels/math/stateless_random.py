@@ -24,7 +24,7 @@ from aioflow.kernels.math.random import check_bounds, drawn_classes, floats, shu
 from aioflow.kernels.math.random_binomial import binomials
 from aioflow.kernels.math.random_distributions import gamma_slope, gammas, poissons
 from aioflow.kernels.math.random_numbers import Words, sized
-from aioflow.tensors.dtypes import FLOAT, INTEGER, Array, DType, Spec, float64, int64
+from aioflow.tensors.dtypes import FLOAT, INTEGER, Array, DType, Namespace, Spec, float64, int64
 from aioflow.tensors.object_arrays import move_positions
 
 _WORD: Final = (1 << 64) - 1
@@ -162,61 +162,61 @@ for _op in (stateless_random_gamma, stateless_random_poisson, stateless_random_b
 
 
 @stateless_random_uniform.kernel(CPU, fresh=True)
-def _(shape: Array, seed: Array, *, dtype: DType) -> Array:
+def _(xp: Namespace, shape: Array, seed: Array, *, dtype: DType) -> Array:
     return random_numbers.uniforms(partial(_words, seed), shape, dtype)
 
 
 @stateless_random_normal.kernel(CPU, fresh=True)
-def _(shape: Array, seed: Array, *, dtype: DType) -> Array:
+def _(xp: Namespace, shape: Array, seed: Array, *, dtype: DType) -> Array:
     return random_numbers.normals(partial(_words, seed), shape, dtype)
 
 
 @stateless_truncated_normal.kernel(CPU, fresh=True)
-def _(shape: Array, seed: Array, *, dtype: DType) -> Array:
+def _(xp: Namespace, shape: Array, seed: Array, *, dtype: DType) -> Array:
     return random_numbers.central_normals(partial(_words, seed), shape, dtype)
 
 
 @stateless_random_uniform_int.kernel(CPU, fresh=True)
-def _(shape: Array, seed: Array, minval: Array, maxval: Array) -> Array:
+def _(xp: Namespace, shape: Array, seed: Array, minval: Array, maxval: Array) -> Array:
     return random_numbers.integers(partial(_words, seed), shape, minval, maxval)
 
 
 @stateless_random_uniform_full_int.kernel(CPU, fresh=True)
-def _(shape: Array, seed: Array, *, dtype: DType) -> Array:
+def _(xp: Namespace, shape: Array, seed: Array, *, dtype: DType) -> Array:
     sizes, count = sized(shape)
     return _words(seed, count).astype(dtype.np).reshape(sizes)
 
 
 @stateless_shuffle.kernel(CPU, fresh=True)
-def _(value: Array, seed: Array) -> Array:
+def _(xp: Namespace, value: Array, seed: Array) -> Array:
     order = random_numbers.order(partial(_words, seed), len(value))
     return move_positions(lambda rows: rows[order], [value.dtype == object])(value)
 
 
 @stateless_multinomial.kernel(CPU, fresh=True)
-def _(logits: Array, num_samples: Array, seed: Array, *, output_dtype: DType) -> Array:
+def _(xp: Namespace, logits: Array, num_samples: Array, seed: Array, *, output_dtype: DType) -> Array:
     return random_numbers.classes(partial(_words, seed), logits, num_samples, output_dtype)
 
 
 @stateless_random_gamma.kernel(CPU, fresh=True)
-def _(alpha: Array, seed: Array) -> Array:
+def _(xp: Namespace, alpha: Array, seed: Array) -> Array:
     alphas = alpha.ravel().astype(float64.np)
     return gammas(alphas, _rounds(seed, 4 * alphas.size), alpha.dtype).reshape(alpha.shape)
 
 
 @stateless_random_poisson.kernel(CPU, fresh=True)
-def _(rate: Array, seed: Array, *, dtype: DType) -> Array:
+def _(xp: Namespace, rate: Array, seed: Array, *, dtype: DType) -> Array:
     rates = rate.ravel().astype(float64.np)
     return poissons(rates, _rounds(seed, 2 * rates.size), dtype).reshape(rate.shape)
 
 
 @stateless_random_binomial.kernel(CPU, fresh=True)
-def _(counts: Array, probs: Array, seed: Array, *, dtype: DType) -> Array:
+def _(xp: Namespace, counts: Array, probs: Array, seed: Array, *, dtype: DType) -> Array:
     n, p = np.broadcast_arrays(counts.astype(float64.np), probs.astype(float64.np))
     return binomials(n.ravel(), p.ravel(), _rounds(seed, 2 * n.size), dtype).reshape(n.shape)
 
 
 @stateless_fold_in.kernel(CPU, fresh=True)
-def _(seed: Array, data: Array) -> Array:
+def _(xp: Namespace, seed: Array, data: Array) -> Array:
     counter = _FOLD | (int(data) & _WORD) << 128
     return random_numbers.stream(_key(seed), counter, 2).astype(seed.dtype)
