@@ -54,6 +54,8 @@ SHOWN: Final = {
     "aioflow.onnx": "af.onnx",
     "aioflow.porting": "af.porting",
     "aioflow.saved_model": "af.saved_model",
+    "aioflow.saved_model.signature_constants": "af.saved_model.signature_constants",
+    "aioflow.saved_model.signature_def_utils": "af.saved_model.signature_def_utils",
     "aioflow.dashboard": "af.dashboard",
     "aioflow.serving": "af.serving",
     "aioflow.summary": "af.summary",
