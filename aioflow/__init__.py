@@ -218,7 +218,7 @@ _face = Face(__name__, {
     "aioflow.library.switches": (
         "disable_control_flow_v2 disable_eager_execution disable_resource_variables disable_tensor_equality "
         "disable_v2_behavior disable_v2_tensorshape enable_control_flow_v2 enable_resource_variables executing_eagerly "
-        "executing_eagerly_outside_functions"
+        "executing_eagerly_outside_functions resource_variables_enabled"
     ),
     "aioflow.library.table_initializers": "initialize_all_tables tables_initializer",
     "aioflow.library.tensor_array": "TensorArray",
