@@ -53,7 +53,7 @@ def stateless_uniform(
 
     Examples:
         >>> await session.run(af.random.stateless_uniform([3], seed=[1, 2], minval=0, maxval=10, dtype=af.int32))
-        array([0, 0, 0], dtype=int32)
+        array([6, 0, 3], dtype=int32)
     """
     _check_algorithm(alg)
     kind = as_dtype(dtype)

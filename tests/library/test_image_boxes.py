@@ -68,6 +68,14 @@ def test_equal_images_are_alike_and_others_less_the_more_they_differ():
     np.testing.assert_allclose(scales, np.ones((2, 3)), rtol=1e-5)
 
 
+def test_likeness_is_that_of_tensorflow():
+    image = np.random.RandomState(0).rand(2, 12, 13, 3).astype(np.float32)
+    found = evaluate(af.image.ssim(image, image + np.float32(0.1), 1.0))
+    np.testing.assert_allclose(found, [0.9829214, 0.98419696], rtol=1e-6)
+    whole = evaluate(af.image.ssim((image * 255).astype(np.uint8), (image * 200).astype(np.uint8), 255))
+    np.testing.assert_allclose(whole, [0.94312215, 0.9434653], rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("call", "text"),
     [
