@@ -19,7 +19,8 @@ def _selected(boxes: NumberLike, scores: NumberLike, most: NumberLike, *limits: 
     """The positions and scores; `limits` are numbers of the dtype of the boxes."""
     corners = convert_to_tensor(boxes, preferred_dtype=float32)
     given = [convert_to_tensor(limit, corners.dtype) for limit in (scores, *limits)]
-    return select_boxes(corners, given[0], most, *given[1:])
+    places, kept = select_boxes(corners, given[0], most, *given[1:])
+    return places, kept
 
 
 @transactional
