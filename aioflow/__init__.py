@@ -112,6 +112,7 @@ _face = Face(__name__, {
     ),
     "aioflow.kernels.math.gamma": "digamma igamma igammac lbeta lgamma polygamma zeta",
     "aioflow.kernels.math.histograms": "bincount confusion_matrix histogram_fixed_width histogram_fixed_width_bins",
+    "aioflow.kernels.math.index_shuffle": "random_index_shuffle",
     "aioflow.kernels.math.incomplete_beta": "betainc",
     "aioflow.kernels.math.no_nan": "div_no_nan multiply_no_nan xdivy",
     "aioflow.kernels.math.random": (
@@ -219,7 +220,7 @@ _face = Face(__name__, {
     "aioflow.library.switches": (
         "disable_control_flow_v2 disable_eager_execution disable_resource_variables disable_tensor_equality "
         "disable_v2_behavior disable_v2_tensorshape enable_control_flow_v2 enable_resource_variables executing_eagerly "
-        "executing_eagerly_outside_functions"
+        "executing_eagerly_outside_functions resource_variables_enabled"
     ),
     "aioflow.library.table_initializers": "initialize_all_tables tables_initializer",
     "aioflow.library.templates": "Template make_template",

@@ -26,10 +26,10 @@ from aioflow.kernels.nn.activation import relu as plain_relu
 from aioflow.kernels.nn.activation import relu6, selu, softplus, softsign
 from aioflow.kernels.nn.softmax import log_softmax, softmax
 from aioflow.lazy import Face
-from aioflow.library.nn_functions import gelu, swish
+from aioflow.library.nn_functions import gelu, silu
 
 exponential = exp
-silu = swish
+swish = silu
 
 
 @transactional

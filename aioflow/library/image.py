@@ -13,6 +13,10 @@ _face = Face(__name__, {
     "aioflow.kernels.image.resize": "resize_area resize_bicubic resize_bilinear resize_nearest_neighbor",
     "aioflow.kernels.nn.patches": "extract_image_patches",
     "aioflow.library.decoding": "decode_image",
+    "aioflow.library.image_boxes": (
+        "draw_bounding_boxes non_max_suppression non_max_suppression_overlaps non_max_suppression_padded "
+        "non_max_suppression_with_scores"
+    ),
     "aioflow.library.image_color": (
         "adjust_brightness adjust_contrast adjust_gamma adjust_hue adjust_saturation convert_image_dtype hsv_to_rgb "
         "image_gradients psnr random_brightness random_contrast random_flip_left_right random_flip_up_down random_hue "
@@ -23,5 +27,6 @@ _face = Face(__name__, {
         "grayscale_to_rgb pad_to_bounding_box per_image_standardization resize resize_image_with_crop_or_pad "
         "resize_image_with_pad resize_images resize_with_crop_or_pad rgb_to_grayscale rot90 transpose transpose_image"
     ),
+    "aioflow.library.image_similarity": "ssim ssim_multiscale",
     "aioflow.library.random": "random_crop",
 })  # fmt: skip

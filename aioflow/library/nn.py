@@ -28,7 +28,7 @@ _face = Face(__name__, {
     "aioflow.kernels.nn.pooling": "avg_pool avg_pool3d max_pool max_pool3d",
     "aioflow.kernels.nn.pooling_argmax": "max_pool_with_argmax",
     "aioflow.kernels.nn.softmax": "log_softmax softmax",
-    "aioflow.library": "rnn_cell",
+    "aioflow.library": "experimental=nn_experimental rnn_cell",
     "aioflow.library.embedding": "embedding_lookup embedding_lookup_sparse safe_embedding_lookup_sparse",
     "aioflow.library.lstm": "lstm",
     "aioflow.library.nn_convolution": (
@@ -37,8 +37,8 @@ _face = Face(__name__, {
     ),
     "aioflow.library.nn_functions": (
         "batch_norm_with_global_normalization batch_normalization crelu dropout gelu hard_sigmoid l2_normalize "
-        "layer_normalization log_poisson_loss moments normalize_moments relu_layer sufficient_statistics swish "
-        "weighted_cross_entropy_with_logits weighted_moments xw_plus_b zero_fraction"
+        "layer_normalization log_poisson_loss moments normalize_moments relu_layer silu sufficient_statistics "
+        "swish=silu weighted_cross_entropy_with_logits weighted_moments xw_plus_b zero_fraction"
     ),
     "aioflow.library.nn_morphology": "dilation2d erosion2d",
     "aioflow.library.nn_sampling": (

@@ -66,20 +66,23 @@ def dropout(
         value = convert_to_tensor(x)
         if value.dtype not in FLOAT:
             raise ValueError(f"x must be floating to be scaled, not {value.dtype.name}")
-        drop = _rate(keep_prob, rate)
+        drop = drop_rate(keep_prob, rate)
         if isinstance(drop, float) and drop == 0:
             return value
         dtype = float32 if value.dtype in NARROW else value.dtype
-        noise = random_uniform(_noise_shape(value, noise_shape), dtype=dtype, seed=seed)
-        if noise_shape is None:
-            noise = shaped_like(value, noise)
-        kept = cast(greater_equal(noise, drop if isinstance(drop, float) else cast(drop, dtype)), value.dtype)
-        scale = 1 / (1 - drop)
-        scaled = value * (scale if isinstance(scale, float) else cast(scale, value.dtype))
-        return multiply(scaled, kept, name=scope)
+        noise = random_uniform(noise_sizes(value, noise_shape), dtype=dtype, seed=seed)
+        return dropped(value, shaped_like(value, noise) if noise_shape is None else noise, drop, scope)
 
 
-def _rate(keep_prob: Any, rate: Any) -> Any:
+def dropped(value: Tensor, noise: Tensor, rate: float | Tensor, scope: str) -> Tensor:
+    """`value` without the elements whose noise, from 0 up to but not 1, is below the rate; the others scaled."""
+    kept = cast(greater_equal(noise, rate if isinstance(rate, float) else cast(rate, noise.dtype)), value.dtype)
+    scale = 1 / (1 - rate)
+    scaled = value * (scale if isinstance(scale, float) else cast(scale, value.dtype))
+    return multiply(scaled, kept, name=scope)
+
+
+def drop_rate(keep_prob: Any, rate: Any) -> Any:
     """The probability to be dropped: a float, or a tensor."""
     if (keep_prob is None) == (rate is None):
         raise ValueError("give either rate or keep_prob")
@@ -91,7 +94,8 @@ def _rate(keep_prob: Any, rate: Any) -> Any:
     return float(drop)
 
 
-def _noise_shape(x: Tensor, noise_shape: Any) -> Any:
+def noise_sizes(x: Tensor, noise_shape: Any) -> Any:
+    """The shape of the noise of a dropout of `x`: its own by default."""
     if noise_shape is None:
         return shape_of(x)
     if isinstance(noise_shape, Tensor) or x.shape.sizes is None:
@@ -273,16 +277,17 @@ def gelu(features: NumberLike, approximate: bool = False, name: str | None = Non
 
 
 @transactional
-def swish(features: NumberLike, name: str | None = None) -> Tensor:
-    """Return `features` times their sigmoid [Ramachandran 2017].
+def silu(features: NumberLike, beta: NumberLike = 1.0, name: str | None = None) -> Tensor:
+    """Return `features` times the sigmoid of `beta` times them [Ramachandran 2017].
 
     Examples:
-        >>> await session.run(af.nn.swish([-1.0, 2.0]))
+        >>> await session.run(af.nn.silu([-1.0, 2.0]))
         array([-0.2689414,  1.761594 ], dtype=float32)
     """
-    with name_scope(name, "swish", [features]) as scope:
+    with name_scope(name, "silu", [features, beta]) as scope:
         x = convert_to_tensor(features)
-        return multiply(x, sigmoid(x), name=scope)
+        steep = x if isinstance(beta, (int, float)) and beta == 1 else x * convert_to_tensor(beta, x.dtype)
+        return multiply(x, sigmoid(steep), name=scope)
 
 
 @transactional

@@ -19,7 +19,21 @@ from aioflow.kernels.math.random import (
 )
 from aioflow.kernels.math.random_distributions import random_bernoulli, random_gamma, random_poisson
 from aioflow.lazy import Face
+from aioflow.library import random_experimental as experimental
 from aioflow.library.nn_sampling import log_uniform_candidate_sampler, uniform_candidate_sampler
+from aioflow.library.stateless_random import (
+    stateless_binomial,
+    stateless_categorical,
+    stateless_fold_in,
+    stateless_gamma,
+    stateless_multinomial,
+    stateless_normal,
+    stateless_parameterized_truncated_normal,
+    stateless_poisson,
+    stateless_split,
+    stateless_truncated_normal,
+    stateless_uniform,
+)
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import INTEGER, DTypeLike, Spec, as_dtype
 
@@ -29,6 +43,8 @@ shuffle: Final = random_shuffle
 bernoulli: Final = random_bernoulli
 gamma: Final = random_gamma
 poisson: Final = random_poisson
+fold_in: Final = stateless_fold_in
+split: Final = stateless_split
 
 
 def categorical(
@@ -73,7 +89,10 @@ def random_crop(value: NumberLike, size: NumberLike, seed: int | None = None, na
 
 
 __all__ = [
-    "bernoulli", "categorical", "gamma", "get_seed", "log_uniform_candidate_sampler", "multinomial", "normal",
-    "poisson", "random_crop", "set_random_seed", "shuffle", "truncated_normal", "uniform", "uniform_candidate_sampler",
+    "bernoulli", "categorical", "experimental", "fold_in", "gamma", "get_seed", "log_uniform_candidate_sampler",
+    "multinomial", "normal", "poisson", "random_crop", "set_random_seed", "shuffle", "split", "stateless_binomial",
+    "stateless_categorical", "stateless_gamma", "stateless_multinomial", "stateless_normal",
+    "stateless_parameterized_truncated_normal", "stateless_poisson", "stateless_truncated_normal",
+    "stateless_uniform", "truncated_normal", "uniform", "uniform_candidate_sampler",
 ]  # fmt: skip
 Face(__name__, {__name__: " ".join(__all__)})

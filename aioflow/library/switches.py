@@ -69,6 +69,16 @@ def disable_resource_variables() -> None:
     """
 
 
+def resource_variables_enabled() -> bool:
+    """True: reads of variables follow the control dependencies.
+
+    Examples:
+        >>> af.resource_variables_enabled()
+        True
+    """
+    return True
+
+
 def enable_control_flow_v2() -> None:
     """Do nothing: `cond` and `while_loop` compute the same however they are built.
 

@@ -12,8 +12,17 @@ This folder may use the session and what lies below it; it never serves a reques
 from aioflow.lazy import Face
 
 _face = Face(__name__, {
+    ".": "signature_constants signature_def_utils",
     "aioflow.saved_model.loading": "LoadedModel load",
     "aioflow.saved_model.saving": "save",
     "aioflow.saved_model.signature": "Signature",
+    "aioflow.saved_model.signature_constants": (
+        "CLASSIFY_INPUTS CLASSIFY_METHOD_NAME CLASSIFY_OUTPUT_CLASSES CLASSIFY_OUTPUT_SCORES "
+        "DEFAULT_SERVING_SIGNATURE_DEF_KEY PREDICT_INPUTS PREDICT_METHOD_NAME PREDICT_OUTPUTS REGRESS_INPUTS "
+        "REGRESS_METHOD_NAME REGRESS_OUTPUTS"
+    ),
+    "aioflow.saved_model.signature_def_utils": (
+        "build_signature_def classification_signature_def predict_signature_def regression_signature_def"
+    ),
     "aioflow.saved_model.warmup": "WarmUpRequest",
 })  # fmt: skip

@@ -7,6 +7,7 @@ MACHINERY = "it is a part of loops and branches, which are compared as a whole"
 excuse(
     "its numbers are Philox's; the tests compare distributions",
     "random_*",
+    "stateless_*",
     "truncated_normal",
     "multinomial",
     "uniform_candidate_sampler",

@@ -18,6 +18,7 @@ compare(
 )
 compare("nn.crelu", one(*FLOATS, ranks=(1, 3)), ops=())
 compare("nn.swish", one(*FLOATS), ops=())
+compare("nn.silu", one(*FLOATS), lambda lib, x: lib.nn.silu(x, beta=1.5), ops=())
 compare(
     "nn.gelu",
     lambda d: call(d.array("float32", d.shape()), approximate=d.pick(False, True)),

@@ -171,7 +171,7 @@ def test_activations_have_their_limits():
     assert evaluate(nn_functions.gelu(x)).tolist() == [0, 0, 0, 40, 1e9]
     assert evaluate(nn_functions.hard_sigmoid(x)).tolist() == [0, 0, 0.5, 1, 1]
     assert evaluate(nn_functions.crelu(normal(2, 3), axis=0)).shape == (4, 3)
-    np.testing.assert_allclose(evaluate(nn_functions.swish(x)), [0, 0, 0, 40, 1e9], atol=1e-9)
+    np.testing.assert_allclose(evaluate(nn_functions.silu(x)), [0, 0, 0, 40, 1e9], atol=1e-9)
 
 
 @pytest.mark.parametrize(

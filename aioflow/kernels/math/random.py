@@ -17,16 +17,11 @@ logarithms and sines may round differently.
 """
 
 import itertools
-import math
 import secrets
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
-import ml_dtypes
-import numpy as np
-import numpy.typing as npt
-
-from aioflow import errors
 from aioflow.graph.building import get_default_graph, transactional
 from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.kernel import NodeView
@@ -36,6 +31,8 @@ from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known
 from aioflow.kernels.context import Context
 from aioflow.kernels.families import CPU, SLOW, costs
+from aioflow.kernels.math import random_numbers
+from aioflow.kernels.math.random_numbers import Words
 from aioflow.tensors.dtypes import (
     FLOAT,
     INTEGER,
@@ -46,22 +43,13 @@ from aioflow.tensors.dtypes import (
     TensorShape,
     as_dtype,
     float32,
-    float64,
     int64,
 )
 from aioflow.tensors.object_arrays import move_positions
 
-Words = npt.NDArray[np.uint64]
-
-DIGITS: Final = {dtype: int(ml_dtypes.finfo(dtype.np).nmant) + 1 for dtype in FLOAT}  # type: ignore[no-untyped-call]
-"""How many binary digits a number of the dtype has."""
 DEFAULT_GRAPH_SEED: Final = 87654321
 """The graph's part of the key where only the op was given a seed."""
-_LOW: Final = np.uint64(0xFFFF_FFFF)
-_HALF: Final = np.uint64(32)
 _WORD: Final = (1 << 64) - 1
-_PORTION: Final = 1 << 16
-"""Words generated at a time: NumPy holds the interpreter lock meanwhile, and the event loop must get its turn."""
 
 
 # Bits
@@ -79,10 +67,10 @@ def rounds(ctx: Context, node: NodeView, seed: int | None, seed2: int | None, co
     else:
         key, run = (seed & _WORD) | (seed2 & _WORD) << 64, ctx.step.times_run(node.name)
     for turn in itertools.count():
-        yield _stream(key, _number(ctx.iteration) << 64 | run << 128 | turn << 192, count)
+        yield random_numbers.stream(key, _iteration_number(ctx.iteration) << 64 | run << 128 | turn << 192, count)
 
 
-def _number(iteration: tuple[int, ...]) -> int:
+def _iteration_number(iteration: tuple[int, ...]) -> int:
     """One number for an iteration of a loop: its own, to which those of the loops around add one that is spread out."""
     number = 0
     for index in iteration:
@@ -95,38 +83,6 @@ def _spread(number: int) -> int:
     number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 & _WORD
     number = (number ^ number >> 27) * 0x94D049BB133111EB & _WORD
     return number ^ number >> 31
-
-
-def _stream(key: int, counter: int, count: int) -> Words:
-    generator = np.random.Philox(key=key, counter=counter)
-    if count <= _PORTION:
-        return generator.random_raw(count)
-    stream = np.empty(count, np.uint64)
-    for start in range(0, count, _PORTION):
-        stream[start : start + _PORTION] = generator.random_raw(min(_PORTION, count - start))
-    return stream
-
-
-def _halves(stream: Words) -> npt.NDArray[np.uint32]:
-    """Words as halves, the low one first, on machines of any byte order."""
-    return stream.astype("<u8", copy=False).view("<u4").astype(np.uint32, copy=False)
-
-
-def fractions(bits: npt.NDArray[Any], dtype: np.dtype[Any], digits: int) -> Array:
-    """From the highest `digits` bits, a multiple of 2^-digits from 0 up to but not 1."""
-    spare = bits.itemsize * 8 - digits
-    whole = (bits >> bits.dtype.type(spare)).view(f"i{bits.itemsize}") if spare else bits
-    part: Array = whole.astype(dtype)  # signed integers, where they can be, convert faster
-    part *= dtype.type(2.0**-digits)
-    return part
-
-
-def _signed_fractions(bits: npt.NDArray[Any], dtype: np.dtype[Any], digits: int) -> Array:
-    """From the highest `digits` bits, an odd multiple of 2^-digits between -1 and 1, 0 excluded."""
-    whole = (bits >> bits.dtype.type(bits.itemsize * 8 - digits)).view(f"i{bits.itemsize}")
-    part: Array = (2 * whole + (1 - (1 << digits))).astype(dtype)
-    part *= dtype.type(2.0**-digits)
-    return part
 
 
 def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
@@ -161,15 +117,8 @@ def set_random_seed(seed: int) -> None:
 # Ops
 
 
-def sized(shape: Array) -> tuple[list[int], int]:
-    """The shape, and how many elements it has. ValueError for a negative size."""
-    sizes = shape.tolist()
-    if sizes and min(sizes) < 0:
-        raise ValueError(f"shape {sizes} has a negative size")
-    return sizes, math.prod(sizes)
-
-
-def _floats(shape: Spec, dtype: DType) -> Spec:
+def floats(shape: Spec, dtype: DType) -> Spec:
+    """Random numbers of a floating dtype and that shape."""
     if dtype not in FLOAT:
         raise TypeError(f"dtype {dtype.name} is not floating; integers come from random_uniform with minval and maxval")
     return Spec(dtype, known.shape(shape))
@@ -178,24 +127,29 @@ def _floats(shape: Spec, dtype: DType) -> Spec:
 @op(name="random_uniform", counted=True)
 def _uniform(shape: Ints, dtype: DType = float32, seed: int | None = None, seed2: int | None = None) -> Spec:
     """Numbers from 0 up to but not 1, all multiples of one power of 2 that the dtype holds exactly."""
-    return _floats(shape, dtype)
+    return floats(shape, dtype)
 
 
 @op(name="random_normal", counted=True)
 def _normal(shape: Ints, dtype: DType = float32, seed: int | None = None, seed2: int | None = None) -> Spec:
     """Normally distributed numbers, of mean 0 and standard deviation 1."""
-    return _floats(shape, dtype)
+    return floats(shape, dtype)
 
 
 @op(name="truncated_normal", counted=True)
 def _truncated(shape: Ints, dtype: DType = float32, seed: int | None = None, seed2: int | None = None) -> Spec:
     """Numbers as normally distributed ones of mean 0 and standard deviation 1 that lie between -2 and 2."""
-    return _floats(shape, dtype)
+    return floats(shape, dtype)
 
 
 @op(name="random_uniform_int", counted=True)
 def _uniform_int(shape: Ints, minval: T, maxval: T, seed: int | None = None, seed2: int | None = None) -> Spec:
     """Integers from `minval` up to but not `maxval`, each as likely as the next to one part in 2^32 or better."""
+    return whole_numbers(shape, minval, maxval)
+
+
+def whole_numbers(shape: Spec, minval: Spec, maxval: Spec) -> Spec:
+    """Random integers of that shape, and of the dtype of both bounds, which are scalars."""
     for bound in (minval, maxval):
         bound.with_rank(0, "bound")
     return Spec(minval.only(INTEGER).same_dtype(maxval).dtype, known.shape(shape))
@@ -204,6 +158,11 @@ def _uniform_int(shape: Ints, minval: T, maxval: T, seed: int | None = None, see
 @op(name="random_shuffle", counted=True)
 def _shuffle(value: Spec, seed: int | None = None, seed2: int | None = None) -> Spec:
     """The parts of `value` along its first axis in random order."""
+    return shuffled(value)
+
+
+def shuffled(value: Spec) -> Spec:
+    """`value` in another order along its first axis."""
     if value.rank == 0:
         raise ValueError("a scalar has no first axis to shuffle")
     return Spec(value.dtype, value.shape)
@@ -214,6 +173,11 @@ def _multinomial(
     logits: Spec, num_samples: Ints, seed: int | None = None, seed2: int | None = None, output_dtype: DType = int64
 ) -> Spec:
     """For each row of `logits`, `num_samples` classes, each drawn with the probability softmax(logits)."""
+    return drawn_classes(logits, num_samples, output_dtype)
+
+
+def drawn_classes(logits: Spec, num_samples: Spec, output_dtype: DType) -> Spec:
+    """`num_samples` classes of that dtype for each row of logits."""
     if output_dtype not in INTEGER:
         raise TypeError(f"classes are integers, not {output_dtype.name}")
     rows = logits.only(FLOAT, INTEGER).with_rank(2, "logits").sizes
@@ -223,14 +187,14 @@ def _multinomial(
 
 @_uniform_int.check
 def _(shape: Spec | Array, minval: Spec | Array, maxval: Spec | Array, *seeds: int | None) -> None:
+    check_bounds(minval, maxval)
+
+
+def check_bounds(minval: Spec | Array, maxval: Spec | Array) -> None:
+    """ValueError if both are known, and no integer lies between them."""
     low, high = known.number(minval), known.number(maxval)
     if low is not None and high is not None:
-        _check_span(low, high)
-
-
-def _check_span(low: int, high: int) -> None:
-    if low >= high:
-        raise ValueError(f"minval {low} must be below maxval {high}")
+        random_numbers.check_span(low, high)
 
 
 for _op in (_uniform, _normal, _truncated, _uniform_int, _multinomial):
@@ -242,108 +206,29 @@ for _op in (_normal, _truncated, _multinomial):
 
 @_uniform.kernel(CPU, fresh=True)
 def _(ctx: Context, shape: Array, *, dtype: DType, seed: int | None, seed2: int | None, node: NodeView) -> Array:
-    sizes, count = sized(shape)
-    if dtype is float64:
-        return fractions(words(ctx, node, seed, seed2, count), dtype.np, 53).reshape(sizes)
-    digits = DIGITS[dtype]
-    halves = _halves(words(ctx, node, seed, seed2, -(-count // 2)))[:count]
-    return fractions(halves, float32.np, digits).astype(dtype.np, copy=False).reshape(sizes)
+    return random_numbers.uniforms(partial(words, ctx, node, seed, seed2), shape, dtype)
 
 
 @_normal.kernel(CPU, fresh=True)
 def _(ctx: Context, shape: Array, *, dtype: DType, seed: int | None, seed2: int | None, node: NodeView) -> Array:
-    sizes, count = sized(shape)
-    pairs = -(-count // 2)
-    if dtype is float64:
-        bits: Array = words(ctx, node, seed, seed2, 2 * pairs)
-    else:
-        bits = _halves(words(ctx, node, seed, seed2, pairs))
-    normals = box_muller(bits, float64.np if dtype is float64 else float32.np)
-    return normals[:count].astype(dtype.np, copy=False).reshape(sizes)
-
-
-def box_muller(bits: npt.NDArray[Any], dtype: np.dtype[Any]) -> Array:
-    """Two normals of each pair: from the first a distance from the origin, from the second a direction."""
-    fine, coarse = (53, 53) if bits.itemsize == 8 else (32, 24)
-    distance = fractions(bits[0::2], dtype, fine)
-    distance += dtype.type(2.0**-fine)  # from above 0 to 1
-    np.log(distance, out=distance)
-    distance *= -2
-    np.sqrt(distance, out=distance)
-    direction = fractions(bits[1::2], dtype, coarse)
-    direction *= 2 * math.pi
-    normals = np.empty(bits.size, dtype)
-    np.multiply(distance, np.cos(direction), out=normals[0::2])
-    np.multiply(distance, np.sin(direction), out=normals[1::2])
-    return normals
+    return random_numbers.normals(partial(words, ctx, node, seed, seed2), shape, dtype)
 
 
 @_truncated.kernel(CPU, fresh=True)
 def _(ctx: Context, shape: Array, *, dtype: DType, seed: int | None, seed2: int | None, node: NodeView) -> Array:
-    sizes, count = sized(shape)
-    if dtype is float64:
-        uniform = _signed_fractions(words(ctx, node, seed, seed2, count), dtype.np, 53)
-    else:
-        halves = _halves(words(ctx, node, seed, seed2, -(-count // 2)))[:count]
-        uniform = _signed_fractions(halves, float32.np, 24)
-    return _central_quantile(uniform).astype(dtype.np, copy=False).reshape(sizes)
-
-
-_WITHIN_2: Final = 0.9544997361036416
-"""The probability that a normal number lies between -2 and 2, erf(sqrt(2))."""
-_TO_UNIT: Final = -0.8264794488103759
-"""2 / log(1 - _WITHIN_2^2)"""
-_QUANTILE: Final = (
-    -9.974227328224462e-11, 6.785810829934486e-10, 1.930953464463662e-09, -2.656948078200894e-08,
-    -1.063716256442855e-09, 8.302905043127574e-07, -1.8980526573782394e-06, -2.197296565805242e-05,
-    0.00011866592283555506, 0.00041594881457303616, -0.005702214137697692, 0.005763593871956932,
-    0.4265976031137179, 1.6681679208087192,
-)  # fmt: skip
-
-
-def _central_quantile(uniform: Array) -> Array:
-    """Where a share of (1 + uniform) / 2 of all normal numbers between -2 and 2 lies below.
-
-    That is sqrt(2) * erfinv(y) for y = uniform * erf(sqrt(2)): y times a function of log(1 - y^2), which a polynomial
-    of degree 13, fitted at Chebyshev's points and highest power first here, gives to a relative error of 3e-15.
-    """
-    dtype = uniform.dtype.type
-    y = uniform * dtype(_WITHIN_2)
-    t = np.log1p(-y * y)
-    t *= dtype(_TO_UNIT)
-    t -= 1
-    slope = np.full_like(t, _QUANTILE[0])
-    for coefficient in _QUANTILE[1:]:
-        slope *= t
-        slope += dtype(coefficient)
-    slope *= y
-    return slope
+    return random_numbers.central_normals(partial(words, ctx, node, seed, seed2), shape, dtype)
 
 
 @_uniform_int.kernel(CPU, fresh=True)
 def _(
     ctx: Context, shape: Array, minval: Array, maxval: Array, *, seed: int | None, seed2: int | None, node: NodeView
 ) -> Array:
-    (sizes, count), low, high = sized(shape), int(minval), int(maxval)
-    _check_span(low, high)
-    numbers = _below(words(ctx, node, seed, seed2, count), high - low)
-    numbers += np.uint64(low & _WORD)
-    return numbers.astype(minval.dtype).reshape(sizes)
-
-
-def _below(stream: Words, span: int) -> Words:
-    """Integers below `span`: the high words of the products of 128 bits."""
-    high, low = np.uint64(span >> 32), np.uint64(span & int(_LOW))
-    upper, lower = stream >> _HALF, stream & _LOW
-    middle = upper * low + (lower * low >> _HALF)
-    rest = lower * high + (middle & _LOW)
-    product: Words = upper * high + (middle >> _HALF) + (rest >> _HALF)
-    return product
+    return random_numbers.integers(partial(words, ctx, node, seed, seed2), shape, minval, maxval)
 
 
 @_shuffle.kernel(CPU, fresh=True)
 def _(ctx: Context, value: Array, *, seed: int | None, seed2: int | None, node: NodeView) -> Array:
-    order = words(ctx, node, seed, seed2, len(value)).argsort(kind="stable")
+    order = random_numbers.order(partial(words, ctx, node, seed, seed2), len(value))
     return move_positions(lambda rows: rows[order], [value.dtype == object])(value)
 
 
@@ -358,17 +243,7 @@ def _(
     output_dtype: DType,
     node: NodeView,
 ) -> Array:
-    (rows, classes), samples = logits.shape, int(num_samples)
-    if samples < 0 or not classes:
-        raise errors.InvalidArgumentError(f"cannot draw {samples} of {classes} classes")
-    wide = logits.astype(np.float64)
-    sums = np.exp(wide - wide.max(1, keepdims=True, initial=-np.inf)).cumsum(1)
-    points = fractions(words(ctx, node, seed, seed2, rows * samples), float64.np, 53).reshape(rows, samples)
-    points *= sums[:, -1:]
-    drawn = np.empty((rows, samples), output_dtype.np)
-    for row, (below, point) in enumerate(zip(sums, points, strict=True)):
-        drawn[row] = np.minimum(below.searchsorted(point, "right"), classes - 1)
-    return drawn
+    return random_numbers.classes(partial(words, ctx, node, seed, seed2), logits, num_samples, output_dtype)
 
 
 # For users

@@ -7,7 +7,7 @@ on its position alone, however often others were rejected. The kernels compute i
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
@@ -27,7 +27,8 @@ from aioflow.kernels.math.arithmetic import add, divide, maximum
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import less
 from aioflow.kernels.math.gamma import density, igamma_derivative, log_gamma
-from aioflow.kernels.math.random import Words, box_muller, fractions, get_seed, random_uniform, rounds, sized
+from aioflow.kernels.math.random import get_seed, random_uniform, rounds
+from aioflow.kernels.math.random_numbers import Words, box_muller, fractions, sized
 from aioflow.kernels.math.special import pieces
 from aioflow.tensors.dtypes import (
     FLOAT,
@@ -69,9 +70,14 @@ def _gamma(shape: Ints, alpha: Spec, seed: int | None = None, seed2: int | None 
 @_gamma.gradient
 def _(op: Operation, dy: Tensor) -> tuple[None, Tensor | None]:
     alpha, numbers = op.inputs[1], op.outputs[0]
+    return None, sum_to_operand(alpha, dy * gamma_slope(alpha, numbers))
+
+
+def gamma_slope(alpha: Tensor, numbers: Tensor) -> Tensor:
+    """The derivatives of numbers of the gamma distribution by alpha, at fixed probability."""
     a, x = cast(alpha, float64), cast(numbers, float64)
     slope = -igamma_derivative(a, x, 1) / density(a, x, 0)
-    return None, sum_to_operand(alpha, dy * cast(slope, alpha.dtype))
+    return cast(slope, alpha.dtype)
 
 
 @op(name="random_poisson", counted=True)
@@ -86,9 +92,12 @@ costs(_gamma, 100.0)
 costs(_poisson, 100.0)
 
 
-def _drawn(law: Law, parameters: Array, valid: Array, streams: Iterator[Words], each: int) -> Array:
-    """Numbers of the distribution, of `each` words, redrawn until accepted; NaN where a parameter is not valid."""
-    result = np.full(parameters.shape, np.nan)
+def drawn(law: Law, parameters: Array, valid: Array, streams: Iterator[Words], each: int) -> Array:
+    """Numbers of the distribution, of `each` words, redrawn until accepted; NaN where a parameter is not valid.
+
+    Each element, or row, of `parameters` is for one number.
+    """
+    result = np.full(len(parameters), np.nan)
     left = np.flatnonzero(valid)
     for stream in streams:
         result[left] = law(parameters[left], stream.reshape(-1, each)[left])
@@ -107,11 +116,14 @@ def _spread(shape: Array, parameter: Array) -> tuple[list[int], Array]:
 @_gamma.kernel(CPU, fresh=True)
 def _(ctx: Context, shape: Array, alpha: Array, *, seed: int | None, seed2: int | None, node: NodeView) -> Array:
     sizes, alphas = _spread(shape, alpha)
-    streams = rounds(ctx, node, seed, seed2, 4 * alphas.size)
-    numbers = _drawn(_gammas, alphas, (alphas > 0) & (alphas < math.inf), streams, 4)
-    dtype = alpha.dtype
+    return gammas(alphas, rounds(ctx, node, seed, seed2, 4 * alphas.size), alpha.dtype).reshape(sizes)
+
+
+def gammas(alphas: Array, streams: Iterator[Words], dtype: np.dtype[Any]) -> Array:
+    """A number of the gamma distribution of each alpha, by four words of a stream; NaN for an alpha that has none."""
+    numbers = drawn(_gammas, alphas, (alphas > 0) & (alphas < math.inf), streams, 4)
     smallest = ml_dtypes.finfo(dtype).tiny  # type: ignore[no-untyped-call]
-    return np.asarray(np.maximum(numbers.astype(dtype), smallest), dtype).reshape(sizes)
+    return np.asarray(np.maximum(numbers.astype(dtype), smallest), dtype)
 
 
 def _gammas(alpha: Array, words: Words) -> Array:
@@ -137,12 +149,17 @@ def _(
     ctx: Context, shape: Array, rate: Array, *, seed: int | None, seed2: int | None, dtype: DType, node: NodeView
 ) -> Array:
     sizes, rates = _spread(shape, rate)
+    return poissons(rates, rounds(ctx, node, seed, seed2, 2 * rates.size), dtype).reshape(sizes)
+
+
+def poissons(rates: Array, streams: Iterator[Words], dtype: DType) -> Array:
+    """A number of the Poisson distribution of each rate, by two words of a stream."""
     valid = (rates >= 0) & (rates < math.inf)
     if dtype.is_integer and not valid.all():
         raise ValueError(f"rate {rates[~valid][0]} is not a number from 0 on")
-    numbers = _drawn(_poissons, rates, valid, rounds(ctx, node, seed, seed2, 2 * rates.size), 2)
+    numbers = drawn(_poissons, rates, valid, streams, 2)
     whole = numbers.clip(None, 2.0**62).astype(np.int64) if dtype.is_integer else numbers
-    return whole.astype(dtype.np).reshape(sizes)
+    return whole.astype(dtype.np)
 
 
 def _poissons(rate: Array, words: Words) -> Array:

@@ -16,7 +16,8 @@ from aioflow.graph.operation import Tensor
 from aioflow.kernels import known
 from aioflow.kernels.context import Context
 from aioflow.kernels.families import CPU, SLOW, costs
-from aioflow.kernels.math.random import Words, get_seed, words
+from aioflow.kernels.math.random import get_seed, words
+from aioflow.kernels.math.random_numbers import Words
 from aioflow.tensors.dtypes import Array, Spec, TensorShape, float32, int32, int64
 
 Draw = Callable[[Array, int], Array]

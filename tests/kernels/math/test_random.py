@@ -11,7 +11,7 @@ from aioflow import errors
 from aioflow.graph.convert import constant_value
 from aioflow.graph.graph import Graph
 from aioflow.kernels.array.constants import constant, placeholder
-from aioflow.kernels.math import random
+from aioflow.kernels.math import random, random_numbers
 from aioflow.kernels.math.random import get_seed, set_random_seed
 from aioflow.tensors.dtypes import DeviceKind, as_dtype
 from tests.support.evaluate import View
@@ -150,7 +150,7 @@ def test_numbers_follow_their_law(op, law, dtype):
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_uniform_numbers_never_reach_1_and_use_all_digits(dtype):
     numbers = standard(random._uniform, 100_000, dtype).astype(float)
-    digits = random.DIGITS[as_dtype(dtype)]
+    digits = random_numbers.DIGITS[as_dtype(dtype)]
     assert 0 <= numbers.min() < 2.0 ** -min(digits, 12)
     assert 1 - 2.0 ** -min(digits, 12) <= numbers.max() < 1
     steps = numbers * 2.0**digits
@@ -169,14 +169,14 @@ def test_truncated_numbers_stay_within_two_deviations(dtype):
 def test_the_quantile_is_that_of_the_normal_distribution(dtype, limit):
     share = np.concatenate([np.linspace(-1 + 2**-24, 1 - 2**-24, 20_000), [1e-9, -1e-9]]).astype(dtype)
     exact = np.sqrt(2) * special.erfinv(share.astype(float) * special.erf(np.sqrt(2)))
-    np.testing.assert_allclose(random._central_quantile(share), exact, rtol=limit)
+    np.testing.assert_allclose(random_numbers._central_quantile(share), exact, rtol=limit)
 
 
 @pytest.mark.parametrize("span", [1, 3, 10, 2**31, 2**32 - 1, 2**32, 2**33 + 5, 2**63 + 11, 2**64 - 1])
 def test_a_word_is_scaled_by_a_product_of_128_bits(span):
     words = np.random.default_rng(0).integers(0, 2**64, 1000, np.uint64)
     words[:2] = 0, 2**64 - 1
-    assert random._below(words, span).tolist() == [int(word) * span >> 64 for word in words]
+    assert random_numbers._below(words, span).tolist() == [int(word) * span >> 64 for word in words]
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "uint64"])

@@ -18,7 +18,7 @@ sample(
     "gelu", lambda x: nn_functions.gelu(x, True), rows,
     reference=lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
 )  # fmt: skip
-sample("swish", nn_functions.swish, rows, reference=lambda x: x * special.expit(x))
+sample("silu", nn_functions.silu, rows, reference=lambda x: x * special.expit(x))
 sample("crelu", nn_functions.crelu, rows, reference=lambda x: np.maximum(np.concatenate([x, -x], -1), 0))
 sample("hard_sigmoid", nn_functions.hard_sigmoid, rows * 3, reference=lambda x: np.clip(x * 0.2 + 0.5, 0, 1))
 
