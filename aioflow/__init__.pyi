@@ -397,6 +397,7 @@ from aioflow.library.switches import enable_control_flow_v2 as enable_control_fl
 from aioflow.library.switches import enable_resource_variables as enable_resource_variables
 from aioflow.library.switches import executing_eagerly as executing_eagerly
 from aioflow.library.switches import executing_eagerly_outside_functions as executing_eagerly_outside_functions
+from aioflow.library.switches import resource_variables_enabled as resource_variables_enabled
 from aioflow.library.table_initializers import initialize_all_tables as initialize_all_tables
 from aioflow.library.table_initializers import tables_initializer as tables_initializer
 from aioflow.library.templates import Template as Template
@@ -538,17 +539,18 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "BatchQueue",
     "parameter_report", "parse_example", "parse_single_example", "parse_single_sequence_example", "parse_tensor",
     "placeholder", "placeholder_with_default", "polygamma", "polyval", "population_count", "porting", "pow",
     "prevent_gradient", "print", "py_func", "python_io", "qr", "queue", "random", "random_bernoulli", "random_crop",
-    "random_gamma", "random_normal", "random_normal_initializer", "random_poisson", "random_shuffle", "random_uniform",
-    "random_uniform_initializer", "range", "rank", "read_file", "real", "realdiv", "reciprocal", "reciprocal_no_nan",
-    "recompute_grad", "reduce_all", "reduce_any", "reduce_euclidean_norm", "reduce_join", "reduce_logsumexp",
-    "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_std", "reduce_sum", "reduce_variance",
-    "regex_full_match", "regex_replace", "register_tensor_conversion_function", "regularizers", "repeat",
-    "report_uninitialized_variables", "required_space_to_batch_paddings", "reset", "reset_default_graph", "reshape",
-    "resource", "resource_loader", "reverse", "reverse_sequence", "reverse_v2", "rfftnd", "right_shift", "rint", "roll",
-    "round", "rsqrt", "saturate_cast", "saved_model", "scalar_mul", "scan", "scatter_add", "scatter_div", "scatter_max",
-    "scatter_min", "scatter_mul", "scatter_nd", "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "scatter_sub",
-    "scatter_update", "searchsorted", "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum",
-    "select", "self_adjoint_eig", "self_adjoint_eigvals", "sequence_mask", "serialize_many_sparse", "serialize_sparse",
+    "random_gamma", "random_index_shuffle", "random_normal", "random_normal_initializer", "random_poisson",
+    "random_shuffle", "random_uniform", "random_uniform_initializer", "range", "rank", "read_file", "real", "realdiv",
+    "reciprocal", "reciprocal_no_nan", "recompute_grad", "reduce_all", "reduce_any", "reduce_euclidean_norm",
+    "reduce_join", "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_std",
+    "reduce_sum", "reduce_variance", "regex_full_match", "regex_replace", "register_tensor_conversion_function",
+    "regularizers", "repeat", "report_uninitialized_variables", "required_space_to_batch_paddings", "reset",
+    "reset_default_graph", "reshape", "resource", "resource_loader", "resource_variables_enabled", "reverse",
+    "reverse_sequence", "reverse_v2", "rfftnd", "right_shift", "rint", "roll", "round", "rsqrt", "saturate_cast",
+    "saved_model", "scalar_mul", "scan", "scatter_add", "scatter_div", "scatter_max", "scatter_min", "scatter_mul",
+    "scatter_nd", "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "scatter_sub", "scatter_update",
+    "searchsorted", "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum", "select",
+    "self_adjoint_eig", "self_adjoint_eigvals", "sequence_mask", "serialize_many_sparse", "serialize_sparse",
     "serialize_tensor", "serving", "set_difference", "set_intersection", "set_random_seed", "set_size", "set_union",
     "setdiff1d", "sets", "shape", "shape_n", "sigmoid", "sign", "signal", "sin", "sinh", "size", "slice", "sort",
     "space_to_batch", "space_to_batch_nd", "space_to_depth", "sparse", "sparse_add", "sparse_concat",
@@ -2271,6 +2273,18 @@ def histogram_fixed_width_bins(
     Examples:
         >>> await session.run(af.histogram_fixed_width_bins([0.1, 0.9, 5.0], [0.0, 1.0], nbins=2))
         array([0, 1, 1], dtype=int32)
+    """
+
+
+def random_index_shuffle(index: NumberLike, seed: NumberLike, max_index: NumberLike, name: str | None = None) -> Tensor:
+    """The places of `index` in an order of the numbers from 0 to `max_index` that the seed chooses.
+
+    Each seed is two integers along the last axis. The results for all numbers from 0 to `max_index` are these numbers,
+    each once.
+
+    Examples:
+        >>> sorted(await session.run(af.random_index_shuffle(af.range(5), seed=[1, 2], max_index=4)))
+        [np.int32(0), np.int32(1), np.int32(2), np.int32(3), np.int32(4)]
     """
 
 

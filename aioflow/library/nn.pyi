@@ -42,6 +42,7 @@ from aioflow.kernels.nn.pooling import avg_pool3d as avg_pool3d
 from aioflow.kernels.nn.pooling import max_pool as max_pool
 from aioflow.kernels.nn.pooling import max_pool3d as max_pool3d
 from aioflow.kernels.nn.pooling_argmax import max_pool_with_argmax as max_pool_with_argmax
+from aioflow.library import nn_experimental as experimental
 from aioflow.library import rnn_cell as rnn_cell
 from aioflow.library.embedding import embedding_lookup as embedding_lookup
 from aioflow.library.embedding import embedding_lookup_sparse as embedding_lookup_sparse
@@ -77,8 +78,9 @@ from aioflow.library.nn_functions import log_poisson_loss as log_poisson_loss
 from aioflow.library.nn_functions import moments as moments
 from aioflow.library.nn_functions import normalize_moments as normalize_moments
 from aioflow.library.nn_functions import relu_layer as relu_layer
+from aioflow.library.nn_functions import silu as silu
+from aioflow.library.nn_functions import silu as swish
 from aioflow.library.nn_functions import sufficient_statistics as sufficient_statistics
-from aioflow.library.nn_functions import swish as swish
 from aioflow.library.nn_functions import weighted_cross_entropy_with_logits as weighted_cross_entropy_with_logits
 from aioflow.library.nn_functions import weighted_moments as weighted_moments
 from aioflow.library.nn_functions import xw_plus_b as xw_plus_b
@@ -105,16 +107,16 @@ __all__ = ["atrous_conv2d", "atrous_conv2d_transpose", "avg_pool", "avg_pool1d",
     "depthwise_conv2d", "depthwise_conv2d_backprop_filter", "depthwise_conv2d_backprop_input",
     "depthwise_conv2d_native", "depthwise_conv2d_native_backprop_filter", "depthwise_conv2d_native_backprop_input",
     "dilation2d", "dropout", "dynamic_rnn", "elu", "embedding_lookup", "embedding_lookup_sparse", "erosion2d",
-    "fused_batch_norm", "gelu", "hard_sigmoid", "in_top_k", "l2_loss", "l2_normalize", "layer_normalization",
-    "leaky_relu", "local_response_normalization", "log_poisson_loss", "log_sigmoid", "log_softmax",
-    "log_uniform_candidate_sampler", "lrn", "lstm", "max_pool", "max_pool1d", "max_pool2d", "max_pool3d", "max_pool_v2",
-    "max_pool_with_argmax", "moments", "nce_loss", "normalize_moments", "pool", "raw_rnn", "relu", "relu6",
-    "relu_layer", "rnn_cell", "safe_embedding_lookup_sparse", "sampled_softmax_loss", "selu", "separable_conv2d",
-    "sigmoid", "sigmoid_cross_entropy_with_logits", "softmax", "softmax_cross_entropy_with_logits",
-    "softmax_cross_entropy_with_logits_v2", "softplus", "softsign", "space_to_batch", "space_to_depth",
-    "sparse_softmax_cross_entropy_with_logits", "static_bidirectional_rnn", "static_rnn", "sufficient_statistics",
-    "swish", "tanh", "top_k", "uniform_candidate_sampler", "weighted_cross_entropy_with_logits", "weighted_moments",
-    "with_space_to_batch", "xw_plus_b", "zero_fraction"]
+    "experimental", "fused_batch_norm", "gelu", "hard_sigmoid", "in_top_k", "l2_loss", "l2_normalize",
+    "layer_normalization", "leaky_relu", "local_response_normalization", "log_poisson_loss", "log_sigmoid",
+    "log_softmax", "log_uniform_candidate_sampler", "lrn", "lstm", "max_pool", "max_pool1d", "max_pool2d", "max_pool3d",
+    "max_pool_v2", "max_pool_with_argmax", "moments", "nce_loss", "normalize_moments", "pool", "raw_rnn", "relu",
+    "relu6", "relu_layer", "rnn_cell", "safe_embedding_lookup_sparse", "sampled_softmax_loss", "selu",
+    "separable_conv2d", "sigmoid", "sigmoid_cross_entropy_with_logits", "silu", "softmax",
+    "softmax_cross_entropy_with_logits", "softmax_cross_entropy_with_logits_v2", "softplus", "softsign",
+    "space_to_batch", "space_to_depth", "sparse_softmax_cross_entropy_with_logits", "static_bidirectional_rnn",
+    "static_rnn", "sufficient_statistics", "swish", "tanh", "top_k", "uniform_candidate_sampler",
+    "weighted_cross_entropy_with_logits", "weighted_moments", "with_space_to_batch", "xw_plus_b", "zero_fraction"]
 
 def l2_loss(t: NumberLike, name: str | None = None) -> Tensor:
     """Half the sum of the squares of all elements.

@@ -19,10 +19,31 @@ from aioflow.graph.convert import NumberLike, TensorLike, TextLike
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.tensors.dtypes import DTypeLike, ShapeLike
 
+from aioflow.saved_model import signature_constants as signature_constants
+from aioflow.saved_model import signature_def_utils as signature_def_utils
 from aioflow.saved_model.loading import LoadedModel as LoadedModel
 from aioflow.saved_model.loading import load as load
 from aioflow.saved_model.saving import save as save
 from aioflow.saved_model.signature import Signature as Signature
+from aioflow.saved_model.signature_constants import CLASSIFY_INPUTS as CLASSIFY_INPUTS
+from aioflow.saved_model.signature_constants import CLASSIFY_METHOD_NAME as CLASSIFY_METHOD_NAME
+from aioflow.saved_model.signature_constants import CLASSIFY_OUTPUT_CLASSES as CLASSIFY_OUTPUT_CLASSES
+from aioflow.saved_model.signature_constants import CLASSIFY_OUTPUT_SCORES as CLASSIFY_OUTPUT_SCORES
+from aioflow.saved_model.signature_constants import DEFAULT_SERVING_SIGNATURE_DEF_KEY as DEFAULT_SERVING_SIGNATURE_DEF_KEY
+from aioflow.saved_model.signature_constants import PREDICT_INPUTS as PREDICT_INPUTS
+from aioflow.saved_model.signature_constants import PREDICT_METHOD_NAME as PREDICT_METHOD_NAME
+from aioflow.saved_model.signature_constants import PREDICT_OUTPUTS as PREDICT_OUTPUTS
+from aioflow.saved_model.signature_constants import REGRESS_INPUTS as REGRESS_INPUTS
+from aioflow.saved_model.signature_constants import REGRESS_METHOD_NAME as REGRESS_METHOD_NAME
+from aioflow.saved_model.signature_constants import REGRESS_OUTPUTS as REGRESS_OUTPUTS
+from aioflow.saved_model.signature_def_utils import build_signature_def as build_signature_def
+from aioflow.saved_model.signature_def_utils import classification_signature_def as classification_signature_def
+from aioflow.saved_model.signature_def_utils import predict_signature_def as predict_signature_def
+from aioflow.saved_model.signature_def_utils import regression_signature_def as regression_signature_def
 from aioflow.saved_model.warmup import WarmUpRequest as WarmUpRequest
 
-__all__ = ["LoadedModel", "Signature", "WarmUpRequest", "load", "save"]
+__all__ = ["CLASSIFY_INPUTS", "CLASSIFY_METHOD_NAME", "CLASSIFY_OUTPUT_CLASSES", "CLASSIFY_OUTPUT_SCORES",
+    "DEFAULT_SERVING_SIGNATURE_DEF_KEY", "LoadedModel", "PREDICT_INPUTS", "PREDICT_METHOD_NAME", "PREDICT_OUTPUTS",
+    "REGRESS_INPUTS", "REGRESS_METHOD_NAME", "REGRESS_OUTPUTS", "Signature", "WarmUpRequest", "build_signature_def",
+    "classification_signature_def", "load", "predict_signature_def", "regression_signature_def", "save",
+    "signature_constants", "signature_def_utils"]

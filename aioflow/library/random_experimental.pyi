@@ -1,0 +1,18 @@
+"""`af.random.experimental`: seeds made of seeds, and random orders that follow from them."""
+
+# Made by `make stubs`.
+
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+from aioflow.graph.convert import NumberLike, TensorLike, TextLike
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.tensors.dtypes import DTypeLike, ShapeLike
+
+from aioflow import random_index_shuffle as index_shuffle
+from aioflow.library.stateless_random import stateless_fold_in as stateless_fold_in
+from aioflow.library.stateless_random import stateless_shuffle as stateless_shuffle
+from aioflow.library.stateless_random import stateless_split as stateless_split
+
+__all__ = ["index_shuffle", "stateless_fold_in", "stateless_shuffle", "stateless_split"]
