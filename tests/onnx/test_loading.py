@@ -265,6 +265,13 @@ async def test_a_sequence_of_known_length_is_cut_and_joined():
     assert [part.tolist() for part in parts] == [[[1, 2]], [[3, 4]]]
 
 
+async def test_text_is_compared_with_a_constant():
+    nodes, declared = [node("Equal", ["x", "one"], ["y"])], ([value("x", [2], object)], [value("y", None, bool)])
+    data = model(nodes, *declared, one=np.array("a", object))
+    (found,) = await run(data, np.array(["a", "b"], object))
+    np.testing.assert_array_equal(found, [True, False])
+
+
 def test_what_an_operator_cannot_do_names_the_node():
     nodes = [node("RNN", ["x", "w", "r"], ["y"], "my layer", hidden_size=2, activations=["Swish"])]
     data = model(
