@@ -321,6 +321,13 @@ async def test_the_sizes_of_parts_are_stated_in_numbers(tmp_path):
     np.testing.assert_array_equal(initial, [[1, 3, 2]])
 
 
+async def test_a_name_for_an_input_and_an_output_is_refused(tmp_path):
+    x = af.placeholder(af.float32, [2], name="x")
+    async with af.Session() as session:
+        with pytest.raises(ValueError, match="'x' names an input and an output of a saved model"):
+            await af.onnx.save(tmp_path / "model.onnx", {"x": x}, {"x": x + 1.0}, session)
+
+
 async def test_lists_of_tensors_become_sequences(tmp_path):
     with af.Graph().as_default() as graph:
         x = af.placeholder(af.float32, [None, 6])
