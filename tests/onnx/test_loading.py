@@ -129,6 +129,17 @@ async def test_a_loop_ends_by_its_condition_and_stacks_what_each_iteration_adds(
     assert (await run(data, np.int64(1), np.float32(0), np.float32(2), np.float32(5)))[0] == 2
 
 
+async def test_a_loop_carries_and_stacks_the_same_value():
+    double, same = node("Add", ["a", "a"], ["b"]), node("Identity", ["c"], ["d"])
+    given = [value("i", [], np.int64), value("c", [], bool), value("a", [2])]
+    body = graph([double, same], given, [value("d", [], bool), value("b", [2]), value("b", [2])])
+    loop = node("Loop", ["n", "", "x"], ["last", "all"], body=body)
+    data = model([loop], [value("x", [2])], [value("last"), value("all")], n=np.array(2))
+    last, stacked = await run(data, np.array([1, 2], np.float32))
+    np.testing.assert_array_equal(last, [4, 8])
+    np.testing.assert_array_equal(stacked, [[2, 4], [4, 8]])
+
+
 async def test_a_scan_takes_rows_from_the_last_on():
     body = graph(
         [node("Add", ["sum", "row"], ["next"]), node("Identity", ["next"], ["made"])],
