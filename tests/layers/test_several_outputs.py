@@ -113,6 +113,14 @@ async def test_equal_names_are_numbered_and_inputs_keep_the_names_that_they_were
     assert list(found) == ["loss", "num_loss", "num_1_loss", "add_loss", "num_1_mae"]
 
 
+async def test_a_metric_of_the_name_of_the_loss_does_not_take_its_place():
+    async with af.Sequential([layers.Input([4]), layers.Dense(1)]) as model:
+        model.compile("sgd", "mse", metrics=[af.metrics.MeanAbsoluteError(name="loss"), "mse"])
+        found = await model.evaluate(A, NUMBERS, return_dict=True)
+    assert list(found) == ["loss", "loss_1", "mse"]
+    assert found["loss"] == pytest.approx(found["mse"], rel=1e-5)
+
+
 @pytest.mark.parametrize(
     ("settings", "error", "text"),
     [
