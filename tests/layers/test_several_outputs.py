@@ -128,6 +128,8 @@ async def test_a_metric_of_the_name_of_the_loss_does_not_take_its_place():
         ({"loss": [None, None]}, ValueError, "loss is None for all outputs"),
         ({"loss": {"cls": "mse", "num": "mse", "foo": "mse"}}, ValueError, "loss has the key 'foo', .* are cls, num"),
         ({"loss": "mse", "metrics": {"foo": ["mae"]}}, ValueError, "metrics has the key 'foo', .* are cls, num"),
+        ({"loss": "mse", "metrics": ["mae"]}, ValueError, "metrics has no value for each of .* cls, num: 1 item"),
+        ({"loss": ["mse"] * 3}, ValueError, "loss has no value for each of the outputs cls, num: 3 items"),
         ({"loss": "mse", "loss_weights": {"foo": 1.0}}, ValueError, "loss_weights has the key 'foo', .* are cls, num"),
         ({"loss": "mse", "loss_weights": {"num": "a"}}, TypeError, "a factor of loss_weights is a number, not 'a'"),
     ],
