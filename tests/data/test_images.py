@@ -177,6 +177,9 @@ def test_links_are_followed_on_request_and_special_files_left_out(folder):
     [
         ({"label_mode": "one-hot"}, ValueError, "label_mode is 'int', 'categorical', 'binary' or None, not 'one-hot'"),
         ({"color_mode": "cmyk"}, ValueError, "color_mode is one of grayscale, rgb, rgba, not 'cmyk'"),
+        ({"color_mode": ["rgb"]}, ValueError, r"color_mode is one of grayscale, rgb, rgba, not \['rgb'\]"),
+        ({"seed": 1.5, "shuffle": True}, TypeError, "seed must be an integer, not 1.5"),
+        ({"validation_split": "half", "subset": "both"}, ValueError, "validation_split is a number .*, not 'half'"),
         ({"interpolation": "lanczos3"}, ValueError, "interpolation is one of nearest, bilinear, bicubic, area"),
         ({"image_size": 3}, ValueError, "image_size is a height and a width, not 3"),
         ({"image_size": (0, 3)}, ValueError, "image_size must be at least 1, not 0"),
