@@ -58,6 +58,8 @@ async def save(
     needed = [tensor for result in results for tensor in result.tensors]
     fixed = _fixed(needed_operations(needed, {*inputs.values()}))
     operations = needed_operations(needed, {*inputs.values(), *fixed})
+    used = {*needed, *[tensor for op in operations for tensor in op.inputs]}
+    fixed = [tensor for tensor in fixed if tensor in used]
     _check(operations)
     reads = _reads(operations) | {tensor: tensor for tensor in fixed}
     values = await session.run(reads) if reads else {}
