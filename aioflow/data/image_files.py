@@ -3,12 +3,13 @@
 import logging
 import os
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from aioflow import errors
-from aioflow.data.checks import AUTOTUNE, positive
+from aioflow.data.checks import AUTOTUNE, natural, positive
 from aioflow.data.dataset import Dataset
 from aioflow.data.image_folders import Pictures, pictures_in
 from aioflow.files.filesystem import Path, translate_errors
@@ -168,7 +169,7 @@ def image_dataset_from_directory(
         [([10.0, 200.0], [0, 1])]
     """
     form = _form(color_mode, image_size, interpolation, crop_to_aspect_ratio, pad_to_aspect_ratio, data_format)
-    _check_split(validation_split, subset, shuffle, seed)
+    _check_split(validation_split, subset, shuffle, None if seed is None else natural(seed, "seed"))
     pictures = pictures_in(directory, labels, label_mode, class_names, follow_links)
     mode = None if pictures.labels is None else label_mode
     if shuffle:
@@ -229,8 +230,8 @@ def _check_split(split: float | None, subset: str | None, shuffle: bool, seed: i
         raise ValueError("validation_split and subset are given together")
     if split is None:
         return
-    if not 0 < split < 1:
-        raise ValueError(f"validation_split is more than 0 and less than 1, not {split}")
+    if not isinstance(split, Real) or not 0 < split < 1:
+        raise ValueError(f"validation_split is a number of more than 0 and less than 1, not {safe_repr(split)}")
     if subset not in ("training", "validation", "both"):
         raise ValueError(f"subset is 'training', 'validation' or 'both', not {safe_repr(subset)}")
     if shuffle and seed is None and subset != "both":
@@ -243,7 +244,7 @@ def _form(
     color_mode: str, image_size: Sequence[int], interpolation: str, crops: bool, pads: bool, data_format: str | None
 ) -> _Form:
     """How pictures are read. ValueError for arguments that do not fit."""
-    if color_mode not in CHANNELS:
+    if color_mode not in list(CHANNELS):
         raise ValueError(f"color_mode is one of {', '.join(CHANNELS)}, not {safe_repr(color_mode)}")
     if interpolation not in INTERPOLATIONS:
         raise ValueError(f"interpolation is one of {', '.join(INTERPOLATIONS)}, not {safe_repr(interpolation)}")

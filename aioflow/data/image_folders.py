@@ -6,12 +6,15 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from aioflow.data.checks import integer
 from aioflow.files.filesystem import Path, as_name
 from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.recursion import safe_repr
 
 EXTENSIONS: Final = (".bmp", ".gif", ".jpeg", ".jpg", ".png")
 """The ends of the names of pictures."""
+MOST_CLASSES: Final = 100_000
+"""The most classes of labels that are given as numbers: each class gets a name."""
 LABEL_MODES: Final = ("int", "categorical", "binary", None)
 
 
@@ -40,7 +43,7 @@ class Pictures(NamedTuple):
             return numbers
         if mode == "binary":
             return numbers.astype(np.float32)[:, None]
-        return np.eye(len(self.class_names), dtype=np.float32)[numbers]
+        return (numbers[:, None] == np.arange(len(self.class_names))).astype(np.float32)
 
 
 def pictures_in(
@@ -91,11 +94,12 @@ def _listed(root: str, labels: Any, follow_links: bool) -> Pictures:
         raise TypeError(
             f"labels is 'inferred', None, or a list with a number for each picture, not {safe_repr(labels)}"
         )
-    numbers = [int(label) for label in labels]
+    numbers = [integer(label, "a label") for label in labels]
     if len(numbers) != len(paths):
         raise ValueError(f"there are {len(numbers)} labels, and {len(paths)} pictures in {root!r}")
-    if min(numbers, default=0) < 0:
-        raise ValueError(f"labels are at least 0, not {min(numbers)}")
+    for number in numbers:
+        if not 0 <= number < MOST_CLASSES:
+            raise ValueError(f"labels are the numbers of classes, from 0 to {MOST_CLASSES - 1}, not {number}")
     return Pictures(paths, numbers, [str(number) for number in range(max(numbers, default=-1) + 1)])
 
 

@@ -27,7 +27,7 @@ from aioflow.library.control import name_scope
 from aioflow.library.variables import Variable
 from aioflow.tensors import nest
 from aioflow.tensors.class_names import snake_case
-from aioflow.tensors.dtypes import DTypeLike, as_dtype, float32
+from aioflow.tensors.dtypes import DTypeLike, as_dtype, float32, float64
 from aioflow.tensors.recursion import safe_repr
 from aioflow.tensors.shape import ShapeLike, TensorShape
 
@@ -61,7 +61,7 @@ class Layer:
     supports_masking = False
     """Whether outputs get the masks that `compute_mask` gives for those of the inputs."""
     casts_integers = False
-    """Whether inputs that are integers or booleans become floats, of the dtype of the weights."""
+    """Whether inputs that are integers, booleans or arrays of float64 become floats, of the dtype of the weights."""
     _made_with: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
@@ -207,9 +207,7 @@ class Layer:
         try:
             with graph.as_default(), graph.transaction(), undone_on_failure():
                 self._remember()
-                arguments = {
-                    key: self._tensor(each) if isinstance(each, np.ndarray) else each for key, each in arguments.items()
-                }
+                arguments = nest.map_structure(self._array_as_tensor, arguments)
                 tensors = nest.map_structure(self._tensor, inputs)
                 masks = masks_of(tensors) if arguments.get("mask") is None else arguments["mask"]
                 phase = calls.is_training() if training is None else training
@@ -279,7 +277,19 @@ class Layer:
                 raise ValueError("the weights of the layer are in another graph than its inputs")
 
     def _tensor(self, value: Any) -> Tensor:
-        return value if isinstance(value, Tensor) else convert_to_tensor(value)
+        """The value as a tensor; an array in double precision in that of the weights, as `fit` takes arrays."""
+        if isinstance(value, Tensor):
+            return value
+        double = isinstance(value, np.ndarray) and value.dtype == np.float64
+        return convert_to_tensor(value, self.dtype if double and not self._takes_double() else None)
+
+    def _array_as_tensor(self, value: Any) -> Any:
+        return self._tensor(value) if isinstance(value, np.ndarray) else value
+
+    def _takes_double(self) -> bool:
+        """Whether arrays in double precision stay so: a layer is of that dtype, or none computes in another one."""
+        every = list(_within(self))
+        return any(layer.dtype is float64 for layer in every) or not any(layer.casts_integers for layer in every)
 
     def _as_float(self, tensor: Tensor) -> Tensor:
         return cast(tensor, self.dtype) if tensor.dtype.is_integer or tensor.dtype.is_bool else tensor
@@ -451,6 +461,13 @@ def _takes_one_tensor(call: Callable[..., Any]) -> bool:
     """Whether the first parameter is annotated as a tensor, and so is no structure."""
     annotations = [each.annotation for each in inspect.signature(call).parameters.values()]
     return annotations[1:2] == [Tensor]
+
+
+def _within(layer: Layer) -> Iterator[Layer]:
+    """The layer and those in it, at any depth."""
+    yield layer
+    for part in layer.layers:
+        yield from _within(part)
 
 
 def _parts(value: Any) -> Iterable[Layer]:

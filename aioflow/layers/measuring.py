@@ -26,7 +26,7 @@ def measured(of: Computation, settings: Settings) -> tuple[Mapping[str, Tensor],
             done.append(update.op)
     for number in range(len(of.outputs)):
         for name, (value, update) in _metrics_of(of, settings, number):
-            values[unused(name, values)] = value
+            values[unused(name, ["loss", *values])] = value
             done.append(update.op)
     return values, group(*done)
 

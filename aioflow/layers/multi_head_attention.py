@@ -45,7 +45,7 @@ class MultiHeadAttention(Layer):
         TensorShape([2, 5, 8])
     """
 
-    supports_masking = True
+    supports_masking = casts_integers = True
     _sharing = 1
     """The number of heads of queries that share a head of keys and values."""
 

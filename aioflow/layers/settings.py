@@ -149,8 +149,17 @@ def _for_each(what: str, given: Any, outputs: Any) -> list[Any]:
     if isinstance(given, Mapping) and _is_flat(outputs):
         return by_names(what, given, output_names(outputs))
     if nest.is_nested(outputs):
-        return nest.flatten_up_to(outputs, given)
+        return _alike(what, given, outputs)
     values = nest.flatten(given)
     if len(values) != 1:
         raise ValueError(f"{what} has {len(values)} values for one output")
     return values
+
+
+def _alike(what: str, given: Any, outputs: Any) -> list[Any]:
+    """The values of a structure like that of the outputs. ValueError, with the names of these, for another one."""
+    try:
+        return nest.flatten_up_to(outputs, given)
+    except ValueError as error:
+        names = ", ".join(output_names(outputs) or ())
+        raise ValueError(f"{what} has no value for each of the outputs {names}: {error}") from error

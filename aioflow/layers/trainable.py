@@ -31,7 +31,7 @@ from aioflow.library.state import report_uninitialized_variables
 from aioflow.library.variables import Variable
 from aioflow.session import Session
 from aioflow.tensors import nest
-from aioflow.tensors.dtypes import Array
+from aioflow.tensors.dtypes import Array, float64
 from aioflow.tensors.recursion import safe_repr
 from aioflow.train.saver import Saver
 
@@ -58,6 +58,10 @@ class Trainable(Layer):
         self._optimizing: Optimizing | None = None
         self._kept: dict[Any, Any] = {}
         self._ready: weakref.WeakKeyDictionary[Session, set[Any]] = weakref.WeakKeyDictionary()
+
+    def _takes_double(self) -> bool:
+        inputs = [] if self.inputs is None else nest.flatten(self.inputs)
+        return any(tensor.dtype is float64 for tensor in inputs) or super()._takes_double()
 
     # Settings
 

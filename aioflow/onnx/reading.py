@@ -89,9 +89,10 @@ class Reader:
         _check_text(_names_of_graph(message))
         initializers = self._initializers(message)
         inputs = {each.name: self._type(each) for each in message.input if each.name not in initializers}
-        outputs = {each.name: self._type(each) for each in message.output}
+        names, copies = _apart(message) if self._depth > 1 else ([each.name for each in message.output], [])
+        outputs = {name: self._type(each) for name, each in zip(names, message.output, strict=True)}
         _check_names(message)
-        nodes = sorted_nodes([self.node(each) for each in message.node], {*inputs, *initializers})
+        nodes = sorted_nodes([*map(self.node, message.node), *copies], {*inputs, *initializers})
         self._depth -= 1
         body = GraphBody(message.name, nodes, inputs, outputs, initializers, message)
         missing = body.captures() if outer and not self._depth else []
@@ -215,6 +216,21 @@ def _check_names(message: Any) -> None:
     twice = [name for name, times in Counter(made).items() if times > 1 or name in given]
     if twice:
         raise errors.InvalidArgumentError(f"{_listed(twice)} is computed more than once")
+
+
+def _apart(message: Any) -> tuple[list[str], list[Node]]:
+    """Different names for the outputs of a body, which may give a value twice, and the nodes that copy such values."""
+    taken = {*_names_of_graph(message)}
+    names, copies = dict[str, None](), list[Node]()
+    for number, each in enumerate(message.output):
+        name = each.name
+        if name in names:
+            name = f"{name} ({number})"
+            while name in taken:
+                name += "'"
+            copies.append(Node("", "", "Identity", (each.name,), (name,), {}, ""))
+        names[name] = None
+    return list(names), copies
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -40,6 +40,7 @@ async def save(
     Raises:
         ImportError: the package onnx is not installed.
         TypeError: an input is not a tensor, but a TensorArray, for example, or an output has no tensors.
+        ValueError: an input and an output have the same name.
         UnimplementedError: operations have no form in ONNX, or wait for a change of a variable that the outputs need;
             the error lists them all. No file is written.
         InvalidArgumentError: an output depends on a placeholder that is not among the inputs.
@@ -53,9 +54,12 @@ async def save(
     """
     _check_tensors(inputs)
     results = results_of(outputs)
+    _check_names(inputs, outputs)
     needed = [tensor for result in results for tensor in result.tensors]
     fixed = _fixed(needed_operations(needed, {*inputs.values()}))
     operations = needed_operations(needed, {*inputs.values(), *fixed})
+    used = {*needed, *[tensor for op in operations for tensor in op.inputs]}
+    fixed = [tensor for tensor in fixed if tensor in used]
     _check(operations)
     reads = _reads(operations) | {tensor: tensor for tensor in fixed}
     values = await session.run(reads) if reads else {}
@@ -67,6 +71,12 @@ def _check_tensors(named: Mapping[str, Any]) -> None:
     for name, tensor in named.items():
         if not isinstance(tensor, Tensor) or tensor.dtype is resource:
             raise TypeError(f"{name!r} of a saved model is a tensor, not {tensor!r}; save what is read from it")
+
+
+def _check_names(inputs: Mapping[str, Tensor], outputs: Mapping[str, Output]) -> None:
+    for name in outputs:
+        if name in inputs:
+            raise ValueError(f"{name!r} names an input and an output of a saved model: ONNX needs different names")
 
 
 def _fixed(operations: Sequence[Operation]) -> list[Tensor]:

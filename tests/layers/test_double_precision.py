@@ -81,3 +81,16 @@ async def test_arrays_become_float32_for_inputs_that_are():
             await model.evaluate(X, Y)
             np.testing.assert_array_equal(await model.predict(X), X[:, :2])
     assert seen == [(af.float32, af.float32)] * (len(seen) // 2) + [(af.float64, af.float64)] * (len(seen) // 2)
+
+
+def test_arrays_given_to_layers_take_the_precision_of_their_weights():
+    x, states = X.reshape(4, 3, 4), [np.zeros((4, 5)), np.zeros((4, 5))]
+    assert layers.Dense(3)(X).dtype is af.float32
+    assert layers.MultiHeadAttention(2, 3)(x, x).dtype is af.float32
+    assert layers.LSTM(5)(x, initial_state=states).dtype is af.float32
+    assert layers.Bidirectional(layers.LSTM(5))(x).dtype is af.float32
+    assert af.Sequential([layers.Flatten(), layers.Dense(3)])(X).dtype is af.float32
+    assert layers.TimeDistributed(layers.Dense(3, dtype="float64"))(x).dtype is af.float64
+    assert af.Sequential([layers.Dropout(0.5), layers.Dense(3, dtype="float64")])(X).dtype is af.float64
+    assert af.Sequential([layers.Input([4], dtype="float64"), layers.Dropout(0.5)])(X).dtype is af.float64
+    assert layers.Flatten()(X).dtype is af.float64

@@ -113,6 +113,14 @@ async def test_equal_names_are_numbered_and_inputs_keep_the_names_that_they_were
     assert list(found) == ["loss", "num_loss", "num_1_loss", "add_loss", "num_1_mae"]
 
 
+async def test_a_metric_of_the_name_of_the_loss_does_not_take_its_place():
+    async with af.Sequential([layers.Input([4]), layers.Dense(1)]) as model:
+        model.compile("sgd", "mse", metrics=[af.metrics.MeanAbsoluteError(name="loss"), "mse"])
+        found = await model.evaluate(A, NUMBERS, return_dict=True)
+    assert list(found) == ["loss", "loss_1", "mse"]
+    assert found["loss"] == pytest.approx(found["mse"], rel=1e-5)
+
+
 @pytest.mark.parametrize(
     ("settings", "error", "text"),
     [
@@ -120,6 +128,8 @@ async def test_equal_names_are_numbered_and_inputs_keep_the_names_that_they_were
         ({"loss": [None, None]}, ValueError, "loss is None for all outputs"),
         ({"loss": {"cls": "mse", "num": "mse", "foo": "mse"}}, ValueError, "loss has the key 'foo', .* are cls, num"),
         ({"loss": "mse", "metrics": {"foo": ["mae"]}}, ValueError, "metrics has the key 'foo', .* are cls, num"),
+        ({"loss": "mse", "metrics": ["mae"]}, ValueError, "metrics has no value for each of .* cls, num: 1 item"),
+        ({"loss": ["mse"] * 3}, ValueError, "loss has no value for each of the outputs cls, num: 3 items"),
         ({"loss": "mse", "loss_weights": {"foo": 1.0}}, ValueError, "loss_weights has the key 'foo', .* are cls, num"),
         ({"loss": "mse", "loss_weights": {"num": "a"}}, TypeError, "a factor of loss_weights is a number, not 'a'"),
     ],

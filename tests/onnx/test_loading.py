@@ -129,6 +129,17 @@ async def test_a_loop_ends_by_its_condition_and_stacks_what_each_iteration_adds(
     assert (await run(data, np.int64(1), np.float32(0), np.float32(2), np.float32(5)))[0] == 2
 
 
+async def test_a_loop_carries_and_stacks_the_same_value():
+    double, same = node("Add", ["a", "a"], ["b"]), node("Identity", ["c"], ["d"])
+    given = [value("i", [], np.int64), value("c", [], bool), value("a", [2])]
+    body = graph([double, same], given, [value("d", [], bool), value("b", [2]), value("b", [2])])
+    loop = node("Loop", ["n", "", "x"], ["last", "all"], body=body)
+    data = model([loop], [value("x", [2])], [value("last"), value("all")], n=np.array(2))
+    last, stacked = await run(data, np.array([1, 2], np.float32))
+    np.testing.assert_array_equal(last, [4, 8])
+    np.testing.assert_array_equal(stacked, [[2, 4], [4, 8]])
+
+
 async def test_a_scan_takes_rows_from_the_last_on():
     body = graph(
         [node("Add", ["sum", "row"], ["next"]), node("Identity", ["next"], ["made"])],
@@ -263,6 +274,13 @@ async def test_a_sequence_of_known_length_is_cut_and_joined():
     np.testing.assert_array_equal(one, [[3, 4]])
     np.testing.assert_array_equal(everything, [[1, 2], [3, 4], [1, 2], [3, 4]])
     assert [part.tolist() for part in parts] == [[[1, 2]], [[3, 4]]]
+
+
+async def test_text_is_compared_with_a_constant():
+    nodes, declared = [node("Equal", ["x", "one"], ["y"])], ([value("x", [2], object)], [value("y", None, bool)])
+    data = model(nodes, *declared, one=np.array("a", object))
+    (found,) = await run(data, np.array(["a", "b"], object))
+    np.testing.assert_array_equal(found, [True, False])
 
 
 def test_what_an_operator_cannot_do_names_the_node():

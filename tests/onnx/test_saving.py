@@ -1,5 +1,7 @@
 """`af.onnx.save`: what is written computes the same, here and in another runtime."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -319,6 +321,22 @@ async def test_the_sizes_of_parts_are_stated_in_numbers(tmp_path):
             await af.onnx.save(tmp_path / "open.onnx", {"x": z}, {"y": of_open}, session)
     initial = [onnx.numpy_helper.to_array(each) for each in onnx.load(tmp_path / "model.onnx").graph.initializer]
     np.testing.assert_array_equal(initial, [[1, 3, 2]])
+
+
+async def test_a_model_holds_no_constants_on_the_way_to_those_that_it_needs(tmp_path):
+    x = af.placeholder(af.float32, [3], name="x")
+    y = x + af.lgamma(af.cumprod(af.constant([2.0, 3.0, 4.0])))
+    async with af.Session() as session:
+        await af.onnx.save(tmp_path / "model.onnx", {"x": x}, {"y": y}, session)
+    (kept,) = onnx.load(str(tmp_path / "model.onnx")).graph.initializer
+    np.testing.assert_allclose(onnx.numpy_helper.to_array(kept), [math.lgamma(each) for each in (2, 6, 24)], rtol=1e-6)
+
+
+async def test_a_name_for_an_input_and_an_output_is_refused(tmp_path):
+    x = af.placeholder(af.float32, [2], name="x")
+    async with af.Session() as session:
+        with pytest.raises(ValueError, match="'x' names an input and an output of a saved model"):
+            await af.onnx.save(tmp_path / "model.onnx", {"x": x}, {"x": x + 1.0}, session)
 
 
 async def test_lists_of_tensors_become_sequences(tmp_path):

@@ -18,7 +18,7 @@ from aioflow.kernels.math.comparison import equal, less
 from aioflow.kernels.math.reduction import reduce_any
 from aioflow.library.branches import cond
 from aioflow.onnx.tensors import MOST_AXES
-from aioflow.tensors.dtypes import int64
+from aioflow.tensors.dtypes import int64, string
 
 
 def known_ints(tensor: Tensor | None) -> list[int] | None:
@@ -28,8 +28,8 @@ def known_ints(tensor: Tensor | None) -> list[int] | None:
 
 
 def known_number(tensor: Tensor | None) -> Any:
-    """The only element of a tensor as Python's number, if it is known when the graph is built."""
-    value = None if tensor is None else constant_value(tensor)
+    """The only element of a tensor as Python's number, if it is one and known when the graph is built."""
+    value = None if tensor is None or tensor.dtype is string else constant_value(tensor)
     return None if value is None or np.size(value) != 1 else np.ravel(value)[0].item()
 
 
