@@ -43,7 +43,8 @@ class Pictures(NamedTuple):
             return numbers
         if mode == "binary":
             return numbers.astype(np.float32)[:, None]
-        return (numbers[:, None] == np.arange(len(self.class_names))).astype(np.float32)
+        chosen: AnyArray = (numbers[:, None] == np.arange(len(self.class_names))).astype(np.float32)
+        return chosen
 
 
 def pictures_in(

@@ -24,7 +24,7 @@ from aioflow.kernels.math.random import check_bounds, drawn_classes, floats, shu
 from aioflow.kernels.math.random_binomial import binomials
 from aioflow.kernels.math.random_distributions import gamma_slope, gammas, poissons
 from aioflow.kernels.math.random_numbers import Words, sized
-from aioflow.tensors.dtypes import FLOAT, INTEGER, Array, DType, Namespace, Spec, float64, int64
+from aioflow.tensors.dtypes import FLOAT, INTEGER, Array, DType, Namespace, Spec, TensorShape, float64, int64
 from aioflow.tensors.object_arrays import move_positions
 
 _WORD: Final = (1 << 64) - 1
@@ -33,7 +33,7 @@ _FOLD: Final = _WORD - 1 << 64
 
 
 def _key(seed: Array) -> int:
-    first, second = seed.tolist()
+    first, second = map(int, seed.tolist())
     return (first & _WORD) | (second & _WORD) << 64
 
 
@@ -52,7 +52,7 @@ def _check(seed: Spec) -> Spec:
     count = known.length(seed, "seed")
     if count not in (None, 2):
         raise ValueError(f"a seed is two integers, not {count}; give such as [1, 2]")
-    return Spec(seed.dtype, known.TensorShape((2,)))
+    return Spec(seed.dtype, TensorShape.vector(2))
 
 
 @op
