@@ -253,6 +253,20 @@ async def test_a_put_that_is_cancelled_after_its_first_elements_leaves_the_room_
     assert queue.take_nowait() == (3,)
 
 
+async def test_a_put_that_is_cancelled_once_its_room_is_granted_leaves_the_room_to_the_next():
+    queue = queue_of(capacity=1)
+    assert queue.put_nowait(1)
+    granted = asyncio.create_task(queue.put(2))
+    await turns()
+    assert queue.take_nowait() == (1,)
+    granted.cancel()
+    assert isinstance(await ended(granted), asyncio.CancelledError)
+    following = asyncio.create_task(queue.put(3))
+    await turns()
+    assert following.done()
+    assert queue.take_nowait() == (3,)
+
+
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
 async def test_who_is_cancelled_before_hearing_gives_back_in_the_old_order(order):
     queue = queue_of()
