@@ -146,6 +146,8 @@ class Worker:
         """Drop state. Steps that wait for it end with an error. Later steps look the state up again."""
         message: Any = call.message
         self._state.resources.drop(message.containers)
+        for session in self._sessions.values():
+            session.forget_before()
         return Reply()
 
     async def delete_session(self, call: Call) -> Reply:
@@ -212,7 +214,7 @@ class Worker:
     async def deregister(self, call: Call) -> Reply:
         """Forget a graph."""
         message: Any = call.message
-        self._session(message.session).graphs.pop(message.graph, None)
+        self._session(message.session).forget(message.graph)
         return Reply()
 
     def _session(self, number: str) -> WorkerSession:

@@ -110,6 +110,15 @@ class WorkerSession:
         """Return a graph; None if it is not registered."""
         return self.graphs.get(number) or self._before.get(number)
 
+    def forget(self, number: int) -> None:
+        """Forget a graph."""
+        self.graphs.pop(number, None)
+        self._before.pop(number, None)
+
+    def forget_before(self) -> None:
+        """Forget the graphs of the session before, which may hold memory of dropped variables."""
+        self._before = {}
+
 
 class WorkerStep:
     """The state of a step in a worker. Requests of other tasks may create it before the step begins."""
