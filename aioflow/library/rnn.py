@@ -7,6 +7,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.arrays import reverse, transpose
@@ -201,7 +203,7 @@ def checked_lengths(lengths: NumberLike, batch: Any) -> Tensor:
     if tensor.spec.rank not in (None, 1):
         raise ValueError(f"sequence_length must be a vector with a length for each sequence, not {tensor.shape}")
     known = None if tensor.spec.rank is None else tensor.shape[0].value
-    whole = cast(tensor, int32)
+    whole = cast(tensor if tensor.dtype is int32 else minimum(tensor, _most_steps(tensor.dtype)), int32)
     if isinstance(batch, int) and known is not None:
         if known != batch:
             raise ValueError(f"sequence_length has {known} lengths for a batch of {batch} sequences")
@@ -209,6 +211,11 @@ def checked_lengths(lengths: NumberLike, batch: Any) -> Tensor:
     check = assert_equal(shape(whole), [batch], message="sequence_length must have a length for each sequence")
     held: Tensor = with_dependencies([check], whole)
     return held
+
+
+def _most_steps(dtype: DType) -> int:
+    """Return the greatest number of this dtype that is an int32, too: longer sequences have all steps all the same."""
+    return min(int(np.iinfo(dtype.np).max), int(np.iinfo(np.int32).max))
 
 
 def first_state(cell: Any, initial_state: Any, batch: Any, dtype: Any) -> Any:

@@ -129,6 +129,17 @@ def stacked_cell():
     return cells.MultiRNNCell([cells.ResidualWrapper(cells.GRUCell(INPUTS)), cells.LSTMCell(UNITS)])
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.uint32, np.uint64, np.int8])
+async def test_lengths_beyond_the_steps_are_all_of_them_in_any_dtype(graph, dtype):
+    x = np.ones((2, 3, 4), np.float32)
+    lengths = np.array([np.iinfo(dtype).max, 1], dtype)
+    outputs, _ = af.nn.dynamic_rnn(cells.BasicLSTMCell(5), x, lengths, dtype=af.float32)
+    async with af.Session() as session:
+        await session.run(af.global_variables_initializer())
+        found = await session.run(outputs)
+    assert [[bool(step.any()) for step in row] for row in found] == [[True] * 3, [True, False, False]]
+
+
 @pytest.mark.parametrize("lengths", [pytest.param(None, marks=pytest.mark.long), LENGTHS], ids=["all", "lengths"])
 @pytest.mark.parametrize("make", [*[kind[0] for kind in KINDS.values()], stacked_cell], ids=[*KINDS, "stacked"])
 async def test_a_loop_does_what_steps_written_out_do(graph, make, lengths):

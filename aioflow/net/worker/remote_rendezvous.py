@@ -258,7 +258,7 @@ class Outbox:
         self._device: Final = device
         self._failed: Final = failed
         self._items: list[Item] = []
-        self._asked = False
+        self._asked = self._dialling = False
         self._used: Final[set[Peer]] = set()
         """The connections over which it has sent something."""
         self._working: Final = OwnedTasks()
@@ -294,13 +294,18 @@ class Outbox:
         if not self._items:
             return
         peer = self._connected()
-        if peer is None:
-            self._begin(self._dialled)
-        else:
+        if peer is not None:
             self._send(peer)
+        elif not self._dialling:
+            self._dialling = True
+            self._begin(self._dialled)
 
     async def _dialled(self) -> None:
-        self._send(await self._dial(self._task))
+        try:
+            peer = await self._dial(self._task)
+        finally:
+            self._dialling = False
+        self._send(peer)
 
     def _send(self, peer: Peer) -> None:
         self._asked = False
