@@ -81,5 +81,5 @@ _face = Face(__name__, {
     "aioflow.train.summary_hooks": "ProfilerHook StepCounterHook SummarySaverHook",
     "aioflow.train.supervisor": "Supervisor basic_train_loop",
     "aioflow.train.sync_replicas_optimizer": "SyncReplicasOptimizer",
-    "aioflow.train.warm_start": "VocabInfo warm_start",
+    "aioflow.train.warm_starting": "VocabInfo warm_start",
 })  # fmt: skip

@@ -144,8 +144,8 @@ from aioflow.train.summary_hooks import SummarySaverHook as SummarySaverHook
 from aioflow.train.supervisor import Supervisor as Supervisor
 from aioflow.train.supervisor import basic_train_loop as basic_train_loop
 from aioflow.train.sync_replicas_optimizer import SyncReplicasOptimizer as SyncReplicasOptimizer
-from aioflow.train.warm_start import VocabInfo as VocabInfo
-from aioflow.train.warm_start import warm_start as warm_start
+from aioflow.train.warm_starting import VocabInfo as VocabInfo
+from aioflow.train.warm_starting import warm_start as warm_start
 
 __all__ = ["AdadeltaOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer", "AdamWOptimizer",
     "AsyncReplicasOptimizer", "BytesList", "CheckpointManager", "CheckpointReader", "CheckpointSaverHook",

@@ -1,5 +1,8 @@
 """Adam with weights that decay by themselves, and not by a penalty of the loss that Adam would scale."""
 
+import functools
+from collections.abc import Callable
+
 from aioflow.graph.building import graph_to_build_in
 from aioflow.graph.convert import NumberLike
 from aioflow.graph.indexed_slices import IndexedSlices
@@ -34,13 +37,16 @@ class AdamWOptimizer(AdamOptimizer):
         self._numbers["weight_decay"] = weight_decay
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        with graph_to_build_in(var.graph).control_dependencies([self._decayed(var)]):
-            return super()._apply_dense(grad, var)
+        return self._decayed(var, functools.partial(super()._apply_dense, grad, var))
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        with graph_to_build_in(var.graph).control_dependencies([self._decayed(var)]):
-            return super()._apply_sparse(grad, var)
+        return self._decayed(var, functools.partial(super()._apply_sparse, grad, var))
 
-    def _decayed(self, var: Variable) -> Operation:
-        rate = self._number("learning_rate", var) * self._number("weight_decay", var)
-        return var.assign_sub(var.read_value() * rate, read_value=False)
+    def _decayed(self, var: Variable, apply: Callable[[], Operation]) -> Operation:
+        """Apply the gradient, and then the decay of the value before: a gradient that does not fit changes nothing."""
+        graph = graph_to_build_in(var.graph)
+        decay = var.read_value() * (self._number("learning_rate", var) * self._number("weight_decay", var))
+        with graph.control_dependencies([decay.op]):
+            applied = apply()
+        with graph.control_dependencies([applied]):
+            return var.assign_sub(decay, read_value=False)

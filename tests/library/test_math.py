@@ -15,7 +15,8 @@ def graph():
 
 
 def test_each_name_is_an_operation_with_a_docstring():
-    assert [name for name in math.__all__ if not callable(getattr(math, name)) or not getattr(math, name).__doc__] == []
+    ops = [name for name in math.__all__ if name != "special"]  # a module
+    assert [name for name in ops if not callable(getattr(math, name)) or not getattr(math, name).__doc__] == []
     assert sorted(set(math.__all__)) == math.__all__
     assert math.realdiv is math.truediv
 

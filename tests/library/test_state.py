@@ -3,7 +3,7 @@
 import pytest
 
 import aioflow as af
-from aioflow.library import state
+from aioflow.library import state, templates
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def scaled(x, by=2.0):
 
 
 def test_a_template_shares_its_variables_among_its_calls():
-    first, second = (state.make_template("scale", scaled, by=3.0) for _ in range(2))
+    first, second = (templates.make_template("scale", scaled, by=3.0) for _ in range(2))
     assert (first.variables, first.variable_scope, first.variable_scope_name) == ([], None, None)
     for template in (first, second, first):
         assert template(1.0).shape == []
@@ -57,27 +57,27 @@ def test_a_template_shares_its_variables_among_its_calls():
 
 
 def test_a_templates_scope_can_be_taken_before_its_first_call():
-    first = state.make_template("scale", scaled, create_scope_now_=True)
-    second = state.make_template("scale", scaled)
-    third = state.make_template("scale", scaled, unique_name_="mine")
+    first = templates.make_template("scale", scaled, create_scope_now_=True)
+    second = templates.make_template("scale", scaled)
+    third = templates.make_template("scale", scaled, unique_name_="mine")
     for template in (second, first, third, first):
         template(1.0)
     assert [t.variable_scope_name for t in (first, second, third)] == ["scale", "scale_1", "mine"]
     with pytest.raises(ValueError, match="'mine/w' exists already"):
-        state.make_template("other", scaled, unique_name_="mine")(1.0)
+        templates.make_template("other", scaled, unique_name_="mine")(1.0)
 
 
 def test_a_template_uses_its_getter():
     def getter(true, name, *args, **options):
         return true(name + "_got", *args, **options)
 
-    template = state.make_template("scale", scaled, custom_getter_=getter)
+    template = templates.make_template("scale", scaled, custom_getter_=getter)
     template(1.0)
     assert [variable.op.name for variable in template.variables] == ["scale/w_got"]
 
 
 def test_a_later_call_makes_no_variable():
-    template = state.make_template("scale", lambda x: x * af.Variable(1.0))
+    template = templates.make_template("scale", lambda x: x * af.Variable(1.0))
     template(1.0)
     with pytest.raises(ValueError, match=r"template 'scale' made \['scale_1/Variable'\] in a later call"):
         template(1.0)

@@ -6,7 +6,7 @@ import re
 import numpy as np
 
 from aioflow.kernels.data import decoders as raw
-from aioflow.kernels.text import string_hash, strings
+from aioflow.kernels.text import splitting, string_hash, strings
 from aioflow.tensors.dtypes import float64, int32, int64
 
 from . import sample
@@ -142,15 +142,15 @@ def pieces(rows):
 
 
 LINE = text("a b  c", "", "d")
-sample("string_split", split(strings.string_split), LINE, reference=pieces([["a", "b", "c"], [], ["d"]]))
-sample("string_split", split(strings.string_split, " ", False), LINE,
+sample("string_split", split(splitting.string_split), LINE, reference=pieces([["a", "b", "c"], [], ["d"]]))
+sample("string_split", split(splitting.string_split, " ", False), LINE,
        reference=pieces([["a", "b", "", "c"], [""], ["d"]]))  # fmt: skip
-sample("string_split", split(strings.string_split, ""), text("ab", "c"), reference=pieces([["a", "b"], ["c"]]))
-sample("string_split", split(strings.string_split, ", "), text("a,b c"), reference=pieces([["a", "b", "c"]]))
-sample("string_split", split(strings.string_split), NOTHING[:, 0], reference=pieces([]))
-sample("string_split_v2", split(strings.split), LINE, reference=pieces([["a", "b", "c"], [], ["d"]]))
-sample("string_split_v2", split(strings.split, "b  "), LINE, reference=pieces([["a ", "c"], [""], ["d"]]))
-sample("string_split_v2", split(strings.split, None, 1), LINE, reference=pieces([["a", "b  c"], [], ["d"]]))
+sample("string_split", split(splitting.string_split, ""), text("ab", "c"), reference=pieces([["a", "b"], ["c"]]))
+sample("string_split", split(splitting.string_split, ", "), text("a,b c"), reference=pieces([["a", "b", "c"]]))
+sample("string_split", split(splitting.string_split), NOTHING[:, 0], reference=pieces([]))
+sample("string_split_v2", split(splitting.split), LINE, reference=pieces([["a", "b", "c"], [], ["d"]]))
+sample("string_split_v2", split(splitting.split, "b  "), LINE, reference=pieces([["a ", "c"], [""], ["d"]]))
+sample("string_split_v2", split(splitting.split, None, 1), LINE, reference=pieces([["a", "b  c"], [], ["d"]]))
 
 
 def buckets(texts):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import aioflow as af
 from aioflow import constant, placeholder
-from aioflow.kernels.text import regex, string_hash, strings
+from aioflow.kernels.text import regex, splitting, string_hash, strings
 from aioflow.library.sparse import sparse_tensor_to_dense
 from tests.support.evaluate import evaluate
 from tests.support.scale import amount
@@ -49,10 +49,10 @@ def test_strings_are_split_as_python_splits_them(items):
     lines = [item.encode() for item in items]
     with af.Graph().as_default():
         made = {
-            "blanks": (strings.split(text(*lines)), [line.split() for line in lines]),
-            "a separator": (strings.split(text(*lines), ", "), [line.split(b", ") for line in lines]),
+            "blanks": (splitting.split(text(*lines)), [line.split() for line in lines]),
+            "a separator": (splitting.split(text(*lines), ", "), [line.split(b", ") for line in lines]),
             "any of several": (
-                strings.string_split(text(*lines), ", "),
+                splitting.string_split(text(*lines), ", "),
                 [[part for part in re.split(b"[, ]", line) if part] for line in lines],
             ),
         }
@@ -113,8 +113,8 @@ REFUSED = {
         lambda x: strings.regex_full_match(x, r"\pL{500}{5}"), ValueError, "not a regular expression",
     ),
     "a group that is repeated": (lambda x: strings.regex_full_match(x, r"(a)\1"), ValueError, "invalid escape"),
-    "a matrix split": (lambda x: strings.string_split([["a"]]), ValueError, "rank 1 is needed"),
-    "ragged parts": (lambda x: strings.split(x, result_type="RaggedTensor"), ValueError, "ragged tensors"),
+    "a matrix split": (lambda x: splitting.string_split([["a"]]), ValueError, "rank 1 is needed"),
+    "ragged parts": (lambda x: splitting.split(x, result_type="RaggedTensor"), ValueError, "ragged tensors"),
 }  # fmt: skip
 
 
