@@ -1,6 +1,7 @@
 """`image_dataset_from_directory`: pictures of a folder, decoded and resized on threads, with labels, in batches."""
 
 import logging
+import math
 import os
 from collections.abc import Sequence
 from numbers import Real
@@ -67,11 +68,10 @@ class _Form(NamedTuple):
             with open(name, "rb") as file:
                 data = file.read()
         try:
-            pixels = self._decoded(data)
+            shaped = self._padded(self._cropped(self._decoded(data)))
         except errors.OpError as error:
             error.message = f"{name}: {error.message}"
             raise
-        shaped = self._padded(self._cropped(pixels))
         resized = resized_image(shaped, self.height, self.width, self.interpolation)
         return np.ascontiguousarray(resized.transpose(2, 0, 1)) if self.channels_first else resized
 
@@ -99,7 +99,12 @@ class _Form(NamedTuple):
         height, width, channels = pixels.shape
         top = max(0, width * self.height // self.width - height) // 2
         left = max(0, height * self.width // self.height - width) // 2
-        found = np.zeros((height + 2 * top, width + 2 * left, channels), pixels.dtype)
+        shape = height + 2 * top, width + 2 * left, channels
+        if math.prod(shape) > MOST_BYTES:
+            raise errors.InvalidArgumentError(
+                f"margins would make {shape[0]}x{shape[1]} pixels of {height}x{width}, more than {MOST_BYTES} bytes"
+            )
+        found = np.zeros(shape, pixels.dtype)
         found[top : top + height, left : left + width] = pixels
         return found
 

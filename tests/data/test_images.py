@@ -164,6 +164,12 @@ async def test_a_file_that_is_too_large_is_refused_unread(tmp_path):
         await elements(ordered(tmp_path, labels=None))
 
 
+async def test_margins_that_take_too_much_memory_are_refused(tmp_path):
+    Image.fromarray(np.zeros((1, 60_000, 3), np.uint8)).save(tmp_path / "line.png")
+    with pytest.raises(errors.InvalidArgumentError, match=r"line\.png: margins would make 59999x60000 pixels"):
+        await elements(ordered(tmp_path, labels=None, image_size=(2, 2), pad_to_aspect_ratio=True))
+
+
 def test_links_are_followed_on_request_and_special_files_left_out(folder):
     (folder / "bee" / "again").symlink_to(folder / "ant")
     (folder / "bee" / "loop").symlink_to(folder / "bee")
