@@ -61,7 +61,7 @@ class OpError(Exception):
         shapes: the dtype and shape of each input, such as `float32[2, 3]`.
         fault: whose fault it was.
         begun: whether anything of the run may have been done. False if it is known that nothing was, so that the run
-            can be repeated, whatever it does.
+            can be repeated, even if it has effects.
 
     Examples:
         >>> try:

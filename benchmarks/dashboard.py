@@ -87,7 +87,7 @@ async def measured(training: Any) -> tuple[list[float], list[float]]:
 
 
 async def timed(step: Train, seconds: float) -> float:
-    """The processor time of a step, over so many seconds of steps."""
+    """The processor time of a step, measured over that number of seconds."""
     count, begin, used = 0, time.perf_counter(), time.process_time()
     while time.perf_counter() - begin < seconds:
         for _ in range(50):

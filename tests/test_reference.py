@@ -13,7 +13,7 @@ from docs.site.pages import configuration, pages
 from tests.support.docstring_examples import examples, failures
 
 WITHOUT = 5
-"""So many public objects have no example in their docstring. The number may only fall."""
+"""The number of public objects without an example in their docstring. It may only fall."""
 
 
 @cache

@@ -19,7 +19,7 @@ _HOME, _END_OF_LINE, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
 class Screen:
-    """The whole terminal inside the block; what was there before comes back.
+    """The whole terminal inside the block; the earlier content comes back afterwards.
 
     Args:
         file: the terminal.

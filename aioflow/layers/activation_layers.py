@@ -44,7 +44,7 @@ class Activation(Layer):
 
 
 class ReLU(_Elementwise):
-    """The rectifier: inputs from `threshold` up to `max_value`; below, `negative_slope` times what is missing.
+    """The rectifier: inputs from `threshold` up to `max_value`; below, `negative_slope` times their distance from it.
 
     Examples:
         >>> await session.run(af.layers.ReLU(max_value=1.0)(af.constant([-1.0, 0.5, 2.0])))

@@ -198,7 +198,7 @@ class Training:
                     await self._callbacks.tell("on_train_batch_end", number, {"loss": running.loss})
 
     def _report(self, batches: int, logs: Logs, ends_epoch: bool = False) -> None:
-        """Tell those that watch the session how far it is, after so many batches of the epoch."""
+        """Report to monitors of the session how many batches of the epoch are done."""
         count = self._batches.count
         step = batches if count is None else self._epoch_number * count + batches
         steps = None if count is None else self._schedule.epochs.stop * count

@@ -44,7 +44,7 @@ def embedding_lookup(
 
     Args:
         params: a variable or a tensor, or a list of several, between which the rows of the table are divided. The parts
-            of a partitioned variable are consecutive rows, whatever the strategy.
+            of a partitioned variable are consecutive rows under both strategies.
         ids: integers of any shape.
         partition_strategy: the division: with "mod" row i is in part i % len(params); with "div" the parts are
             consecutive, and the first ones have one row more if it does not divide evenly.

@@ -57,7 +57,7 @@ def print(
     """Return an operation that prints `inputs` each time it runs: tensors, text, and lists and dicts of them.
 
     Args:
-        inputs: what is printed; tensors with their values in the run.
+        inputs: the values to print; a tensor is printed with its value in the run.
         output_stream: sys.stderr, which is the default, sys.stdout, or a function of af.logging such as
             af.logging.info.
         summarize: how many parts of a tensor are shown at each end of an axis, all of them if negative.

@@ -132,7 +132,7 @@ def _store(graph: Graph) -> _Store:
 def get_variable_scope() -> VariableScope:
     """Return the present variable scope, in the default graph.
 
-    What is set on it holds from here on to its end; on the scope around all others, for the whole graph.
+    A setting made on it holds from here on to its end; on the scope around all others, for the whole graph.
 
     Examples:
         >>> with af.variable_scope("layer"):
@@ -458,7 +458,7 @@ def variable_op_scope(
 
 
 def no_regularizer(_: TensorLike) -> None:
-    """Return None: as a scope's regularizer it adds no loss, whatever the enclosing scope has.
+    """Return None: as a scope's regularizer it adds no loss, even if the enclosing scope has a regularizer.
 
     Examples:
         >>> with af.variable_scope("layer", regularizer=lambda weights: af.reduce_sum(weights * weights)):

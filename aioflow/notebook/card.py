@@ -47,7 +47,7 @@ def card(head: str, *children: str | None, note: str = "") -> str:
 
     Args:
         head: its name.
-        *children: what is below.
+        *children: the elements below.
         note: more about it, beside its name.
     """
     about = element("span", f"  {note}", class_="muted") if note else None

@@ -6,7 +6,7 @@
     return (*c2(w), )                            c2 = operator.itemgetter(7, 9, ...)
 
 CPython's compiler takes 2 to 3 μs for each name in a list of arguments, results or names to delete, and the loop stands
-still meanwhile. So a list with many shared values is written as one constant, whatever their number.
+still meanwhile. So a list with many shared values is written as one constant.
 """
 
 import itertools

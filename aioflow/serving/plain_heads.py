@@ -19,7 +19,7 @@ LARGEST: Final = 256 * 1024
 _REMEMBERED: Final = 256
 _FIRST_LINE: Final = re.compile(rb"(GET|HEAD|POST) (/[A-Za-z0-9_.~:/-]*) HTTP/1\.1")
 _FIELD: Final = re.compile(rb"([A-Za-z0-9!#$%&'*+.^_|~-]+):[ \t]*+([\x20-\x7e]*)")
-"""No two neighbours take the same bytes back and forth: each line is read once, whatever a client sends."""
+"""No two neighbours take the same bytes back and forth: each line is read once, for hostile heads, too."""
 _NOT_PLAIN: Final = frozenset({"content-encoding", "expect", "te", "trailer", "transfer-encoding", "upgrade"})
 """The fields that ask for more than one answer to a body of a known length."""
 

@@ -113,7 +113,7 @@ class Publication(abc.ABC):
         _log.warning("steps that change variables are never all done: model %r keeps its version", self._name)
 
     def _note_full(self) -> None:
-        """Say in the log that the last version stays, since requests use so many."""
+        """Say in the log that the last version stays, since requests use all the copies."""
         _log.warning("requests use %d versions of model %r, which keeps its version", MOST_VERSIONS, self._name)
 
     # A source of versions for `Models`

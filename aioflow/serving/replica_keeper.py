@@ -59,7 +59,7 @@ class ReplicaKeeper:
         return ReplicaStatus(self.name, self._state, self.rows, self._losses, self._error)
 
     async def run(self, loaded: LoadedReplica, rows: int, signature: str, *request: Any) -> Outputs:
-        """Return the outputs of a request with so many rows."""
+        """Return the outputs of a request with that number of rows."""
         self.rows += rows
         try:
             return await loaded.run(signature, *request)

@@ -18,7 +18,7 @@ _OPEN_TO_ALL: Final = frozenset({
 class Tokens:
     """The tokens of which each request must show one; none are asked for if there are none.
 
-    A client is an address. Where there are several tokens, it is the token that it shows, from whatever address.
+    A client is an address. Where there are several tokens, it is the token that it shows, from any address.
     """
 
     def __init__(self, tokens: Sequence[Token] = ()) -> None:

@@ -43,8 +43,7 @@ _log: Final = logging.getLogger("aioflow.train")
 _GRACE: Final = 2.0
 """Seconds that tasks of hooks may take to end after a loss."""
 _LONGEST_PAUSE: Final = 1.0
-_SUSPECTS: Final = (*LOSSES, errors.FailedPreconditionError)
-"""The errors that may indicate a loss."""
+_SUSPECTS: Final = (*LOSSES, errors.FailedPreconditionError)  # errors that may indicate a loss
 _ENDS: Final = (errors.OutOfRangeError, StopAsyncIteration)
 """The end of the input, which is the end of the training."""
 

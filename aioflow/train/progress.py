@@ -150,7 +150,7 @@ class Progress:
             self._show()
 
     def __call__(self, done: int, total: int) -> None:
-        """Record that so many of all steps are done."""
+        """Record the number of done steps, and of all steps."""
         self._total = total
         self.update(done)
 

@@ -44,7 +44,7 @@ def model():
 
 @contextlib.contextmanager
 def unpaced():
-    """Inside, monitors look and trace as often as they may, whatever that costs."""
+    """Inside, monitors look and trace as often as they may, at any cost."""
     with (
         patch.object(monitor, "_SHARE", 0.0),
         patch.object(sampling, "_TRACE_SHARE", 0.0),

@@ -160,7 +160,7 @@ class Message:
     def SerializeToString(self, deterministic: bool | None = None) -> bytes:
         """Return the message as bytes. TypeError or ValueError, which names the field, for a value that has no place.
 
-        Equal messages have equal bytes, whatever `deterministic` is.
+        Equal messages have equal bytes, with `deterministic` and without.
         """
         made = []
         for name, field in self._present():

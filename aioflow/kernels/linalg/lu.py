@@ -1,4 +1,4 @@
-"""Triangular factors of square matrices with exchanged rows, and what is computed from them.
+"""Triangular factors of square matrices with exchanged rows, and the operations that use them.
 
 Both factors of a matrix are packed in one: U on and above the diagonal, L below it, whose own diagonal is 1. Row i of
 L U is row `p[i]` of the matrix.

@@ -1,7 +1,7 @@
 """Integrals without a closed form: Dawson's, the exponential, Fresnel's and Spence's, in float64.
 
 Near 0 each is a series of Chebyshev's polynomials, times a power of x or beside a logarithm. Beyond, such series hold
-what is left over beside the growth or the waves of the function. The coefficients were computed with fifty digits.
+the rest beside the growth or the waves of the function. The coefficients were computed with fifty digits.
 """
 
 import functools

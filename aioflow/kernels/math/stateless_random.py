@@ -1,4 +1,4 @@
-"""Random numbers that follow from a seed among the inputs: the same in each run, whatever the plan.
+"""Random numbers that follow from a seed among the inputs: the same in each run and under each plan.
 
 A seed is two integers, the key of Philox (see random.py). Its counters are none that operations with state use:
 

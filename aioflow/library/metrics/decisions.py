@@ -54,7 +54,15 @@ class Decisions(Metric):
         return metric(self.value, sums, None, None)
 
 
-class TruePositives(Decisions):
+class _Count(Decisions):
+    """The sum of the weights of one kind of predictions."""
+
+    def value(self, *counts: Tensor, name: str) -> Tensor:
+        """The sum."""
+        return counts[0]
+
+
+class TruePositives(_Count):
     """The sum of the weights of positive predictions whose labels are true.
 
     Args:
@@ -70,12 +78,8 @@ class TruePositives(Decisions):
 
     kinds = ("true_positives",)
 
-    def value(self, *counts: Tensor, name: str) -> Tensor:
-        """The count."""
-        return counts[0]
 
-
-class FalsePositives(Decisions):
+class FalsePositives(_Count):
     """The sum of the weights of positive predictions whose labels are false.
 
     Args:
@@ -91,12 +95,8 @@ class FalsePositives(Decisions):
 
     kinds = ("false_positives",)
 
-    def value(self, *counts: Tensor, name: str) -> Tensor:
-        """The count."""
-        return counts[0]
 
-
-class TrueNegatives(Decisions):
+class TrueNegatives(_Count):
     """The sum of the weights of negative predictions whose labels are false.
 
     Args:
@@ -112,12 +112,8 @@ class TrueNegatives(Decisions):
 
     kinds = ("true_negatives",)
 
-    def value(self, *counts: Tensor, name: str) -> Tensor:
-        """The count."""
-        return counts[0]
 
-
-class FalseNegatives(Decisions):
+class FalseNegatives(_Count):
     """The sum of the weights of negative predictions whose labels are true.
 
     Args:
@@ -132,10 +128,6 @@ class FalseNegatives(Decisions):
     """
 
     kinds = ("false_negatives",)
-
-    def value(self, *counts: Tensor, name: str) -> Tensor:
-        """The count."""
-        return counts[0]
 
 
 class _Rate(Decisions):

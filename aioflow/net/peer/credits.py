@@ -48,7 +48,7 @@ class Credits:
         return True
 
     def give(self, nbytes: int) -> None:
-        """So many more may be sent; there are never more than the window."""
+        """Add credits for this many bytes; the credits never exceed the window."""
         self.left = min(self._window, self.left + nbytes)
         self._serve()
 
