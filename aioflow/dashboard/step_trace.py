@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from aioflow.dashboard.messages import Arrow, Bar, Lane, Step, clip
 from aioflow.graph.graph import Graph
+from aioflow.graph.operation import Operation
 from aioflow.tracing import NodeStats, RunMetadata, Transfer
 
 if TYPE_CHECKING:
@@ -60,9 +61,10 @@ def length(spans: Spans) -> float:
 def critical_path(stats: Sequence[NodeStats], graph: Graph) -> list[str]:
     """The operations that the end of the step waited for, the last one first.
 
-    Each one is followed by the input that ended last. Operations that the plan has folded or merged are passed over.
+    Each one is followed by the input that ended last. The plan's own nodes, as receives, and operations that it has
+    folded or merged are passed over.
     """
-    last = {each.name: each.end for each in stats}
+    last = {each.name: each.end for each in stats if _operation(graph, each.name) is not None}
     path: list[str] = []
     name: str | None = max(last, key=lambda each: last[each], default=None)
     while name is not None and name not in path and len(path) < _PATH:
@@ -87,11 +89,17 @@ def _executed_before(graph: Graph, name: str, last: Mapping[str, float]) -> set[
 
 
 def _before(graph: Graph, name: str) -> list[str]:
-    try:
-        operation = graph.get_operation_by_name(name)
-    except (KeyError, ValueError):  # the plan has made it
-        return []
+    operation = _operation(graph, name)
+    assert operation is not None
     return [*[tensor.op.name for tensor in operation.inputs], *[each.name for each in operation.control_inputs]]
+
+
+def _operation(graph: Graph, name: str) -> Operation | None:
+    """The operation of that name; None for a node that the plan has made."""
+    try:
+        return graph.get_operation_by_name(name)
+    except (KeyError, ValueError):
+        return None
 
 
 class _Lanes:

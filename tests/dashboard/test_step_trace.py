@@ -52,7 +52,7 @@ def test_the_critical_path_goes_back_over_the_inputs_that_ended_last():
         stats("fast", 1, 2),
         stats("slow", 1, 5),
         stats("end", 5, 6),
-        stats("made by the plan", 0, 3),
+        stats("end:0 to /job:worker/replica:0/task:0/device:CPU:0", 6, 9),  # made by the plan
     ]
     assert critical_path(ran, graph) == ["end", "slow", "x"]
     assert critical_path([], graph) == []
