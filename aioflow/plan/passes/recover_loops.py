@@ -167,11 +167,9 @@ class _Frame:
         condition, merges = self._conditions[0], self._variables
         starts = [next(source for source, _ in merge.inputs if not is_back_edge(source, merge)) for merge in merges]
         again = [next(source for source, _ in merge.inputs if is_back_edge(source, merge)) for merge in merges]
-        exchanges = [node for node in self._computing if _section(node)]
         attrs = {
-            "limited": False, "variables": len(merges), "replays": 0, "swap_memory": False, SPANNING: True,
-            "parallel_iterations": 1, "back_prop": False, "section": _section(exchanges[0]).rpartition("/")[0],
-            "position": min(map(_position, exchanges)),
+            "limited": False, "variables": len(merges), "replays": 0, "swap_memory": False, "parallel_iterations": 1,
+            "back_prop": False, **self._exchanged(),
         }  # fmt: skip
         inputs = tuple([node.inputs[0] for node in (*starts, *self._captures)])
         controls = tuple(dict.fromkeys(control for node in self.entered for control in node.controls))
@@ -179,6 +177,14 @@ class _Frame:
         name = self.entered[0].attrs["frame_name"]
         blocks = self._block(False, [condition.inputs[0]]), self._block(True, [node.inputs[0] for node in again])
         return Node(condition.operation, REGISTRY["while_loop"], name, inputs, controls, attrs, specs, blocks)
+
+    def _exchanged(self) -> dict[str, object]:
+        """What the loop says of its exchanges with other devices: nothing if there are none."""
+        exchanges = [node for node in self._computing if _section(node)]
+        if not exchanges:
+            return {}
+        section = _section(exchanges[0]).rpartition("/")[0]
+        return {SPANNING: True, "section": section, "position": min(map(_position, exchanges))}
 
     def results(self, loop: Node) -> dict[Value, Value]:
         """The values that leave the frame, as outputs of the structured loop."""

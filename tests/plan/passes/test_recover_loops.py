@@ -301,6 +301,36 @@ async def test_branches_and_loops_of_one_device_are_part_of_its_coroutine(graph,
     assert len(recovered) == 2
 
 
+async def test_a_loop_whose_nodes_are_all_on_one_device_exchanges_nothing(graph, recovered):
+    """It asks for another device than its body, so it is lowered as one that spans devices."""
+    start = af.placeholder(af.float32, [])
+
+    def here(i, values):
+        with on(0):
+            one = af.constant(1)
+        return i + one, values.write(i, near)
+
+    def there_too(i, x):
+        with on(1):
+            made = x * 0.5
+        with on(0):
+            return i + 1, made + 1.0
+
+    def test(i, x):
+        with on(0):
+            return i < 3
+
+    with on(0):
+        near = start * 1.0
+    with af.device(lambda operation: "/device:CPU:3" if operation.type == "while_loop" else ""):
+        values = af.while_loop(test, here, [0, af.TensorArray(af.float32, size=3)])[1]
+    with on(0):
+        result = af.reduce_sum(values.stack()) + af.while_loop(test, there_too, [0, start])[1]
+    fast, slow = await both_ways(graph, result, {start: 3.0})
+    assert fast == slow == 9.0 + 3.0 / 8 + 1.75
+    assert len(recovered) == 2
+
+
 @pytest.mark.parametrize(("work", "coroutines"), [(heavy, 2), (waiting, 0)])
 async def test_devices_whose_nodes_wait_run_their_loop_node_by_node(graph, recovered, work, coroutines):
     start = af.placeholder(af.float32, [])
