@@ -43,10 +43,16 @@ NEEDS = {
 """The packages that a page is about; `make test-serving`, `test-dask` and `test-ray` have them."""
 
 
+LONGEST = {"docs/clusters.md"}
+"""Pages whose programs take long; the tutorial starts clusters, too."""
+
+
 def program(*pages):
     """The case of a test: pages that are one program. It is skipped without a package that they are about."""
     absent = [package for name in pages for package in NEEDS.get(name, ()) if importlib.util.find_spec(package) is None]
     marks = [pytest.mark.skip(f"the package {absent[0]} is not installed")] if absent else []
+    if LONGEST.intersection(pages):
+        marks.append(pytest.mark.long)
     if any("af.launch.local(" in TEXTS[name] for name in pages):
         marks.append(pytest.mark.slow)
     return pytest.param(pages, marks=marks, id=pages[0])

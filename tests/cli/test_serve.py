@@ -156,6 +156,7 @@ def test_workers_share_a_port_a_file_and_metrics_and_end_together(model, tmp_pat
 
 @pytest.mark.slow
 @pytest.mark.real
+@pytest.mark.long
 async def test_workers_share_a_port_of_grpc_with_tls_and_the_token(model, tmp_path):
     token, certificates = tmp_path / "token", tmp_path / "ca"
     token.write_text(SECRET)

@@ -295,6 +295,7 @@ def test_an_address_book_accepts_only_newer_versions_of_the_same_tasks():
 
 @pytest.mark.real
 @pytest.mark.slow
+@pytest.mark.long
 async def test_a_killed_process_is_replaced_and_sessions_reach_the_replacement():
     with af.Graph().as_default() as graph:
         parts = []

@@ -80,6 +80,7 @@ async def test_the_token_is_the_users_if_there_is_one(tmp_path):
             assert await session.run("read:0") == SECRET.encode()
 
 
+@pytest.mark.long
 async def test_tasks_have_the_functions_certificates_and_files_that_they_are_told_of(tmp_path, monkeypatch):
     pytest.importorskip("cryptography", reason="the package cryptography is not installed")
     init(tmp_path / "ca")

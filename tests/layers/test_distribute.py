@@ -71,7 +71,7 @@ async def test_a_mirrored_fit_gives_the_numbers_of_the_fit_on_one_device():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["mirrored", "parameter servers"])
+@pytest.mark.parametrize("kind", [pytest.param("mirrored", marks=pytest.mark.long), "parameter servers"])
 async def test_a_fit_over_a_cluster_gives_the_numbers_of_the_fit_on_one_device(kind):
     async with cluster({"worker": 2, "ps": 2}) as simulated:
         if kind == "mirrored":

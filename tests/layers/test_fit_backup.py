@@ -54,7 +54,10 @@ def on_two_devices():
     return {**as_arrays(), "strategy": strategy}
 
 
-@pytest.mark.parametrize("data", [as_arrays, as_dataset, as_generator, on_two_devices])
+TWO_DEVICES = pytest.param(on_two_devices, marks=pytest.mark.long)
+
+
+@pytest.mark.parametrize("data", [as_arrays, as_dataset, as_generator, TWO_DEVICES])
 async def test_interrupted_training_goes_on_with_the_same_numbers(data, tmp_path, monkeypatch):
     draw = np.random.default_rng
     monkeypatch.setattr(np.random, "default_rng", lambda seed=7: draw(seed))

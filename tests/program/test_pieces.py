@@ -149,7 +149,7 @@ WIDE = [
 ]
 SLOPES = [
     slope_of_a_loop,
-    curvature_of_a_loop,
+    pytest.param(curvature_of_a_loop, marks=pytest.mark.long),
     slope_of_loops_in_a_loop,
     slope_of_a_loop_that_swaps,
     slopes_of_a_loop_twice,

@@ -348,6 +348,7 @@ async def test_the_health_of_replicas_is_in_metadata_and_metrics(tmp_path):
 
 @pytest.mark.real
 @pytest.mark.slow
+@pytest.mark.long
 async def test_processes_serve_a_model_while_one_of_them_is_killed_and_comes_back(tmp_path):
     await Line(2.0).save(tmp_path, 1)
     launch = af.launch.local(workers=2)
