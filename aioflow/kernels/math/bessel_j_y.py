@@ -18,6 +18,7 @@ from aioflow.kernels.array.select import select
 from aioflow.kernels.families import elementwise
 from aioflow.kernels.math.comparison import less
 from aioflow.kernels.math.elementwise import abs, square
+from aioflow.kernels.math.no_nan import divided, scaled
 from aioflow.kernels.math.special import chebyshev, pieces, special
 from aioflow.tensors.dtypes import FLOAT, Array
 
@@ -106,7 +107,7 @@ bessel_j1: Op[Tensor] = elementwise(
 )
 bessel_y0: Op[Tensor] = elementwise(
     "bessel_y0",
-    lambda y, x, dy: -dy * bessel_y1(x),
+    lambda y, x, dy: -scaled(dy, bessel_y1(x)),
     """The Bessel function of the second kind of order 0; NaN below 0. On the CPU alone.
 
     Examples:
@@ -118,7 +119,7 @@ bessel_y0: Op[Tensor] = elementwise(
 )
 bessel_y1: Op[Tensor] = elementwise(
     "bessel_y1",
-    lambda y, x, dy: dy * (bessel_y0(x) - y / x),
+    lambda y, x, dy: scaled(dy, bessel_y0(x)) - scaled(divided(dy, x), y),
     """The Bessel function of the second kind of order 1; NaN below 0. On the CPU alone.
 
     Examples:

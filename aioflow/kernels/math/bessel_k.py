@@ -16,7 +16,7 @@ from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.families import elementwise
 from aioflow.kernels.math.elementwise import exp
-from aioflow.kernels.math.no_nan import multiply_no_nan
+from aioflow.kernels.math.no_nan import divided, multiply_no_nan, scaled
 from aioflow.kernels.math.special import chebyshev, pieces, special
 from aioflow.tensors.dtypes import FLOAT, Array
 
@@ -62,7 +62,7 @@ _K1_FAR: Final = (
 
 bessel_k0e: Op[Tensor] = elementwise(
     "bessel_k0e",
-    lambda y, x, dy: dy * (y - bessel_k1e(x)),
+    lambda y, x, dy: scaled(dy, y - bessel_k1e(x)),
     """exp(x) times the modified Bessel function of the second kind of order 0; NaN below 0. On the CPU alone.
 
     Examples:
@@ -74,7 +74,7 @@ bessel_k0e: Op[Tensor] = elementwise(
 )
 bessel_k1e: Op[Tensor] = elementwise(
     "bessel_k1e",
-    lambda y, x, dy: dy * (y * (1 - 1 / x) - bessel_k0e(x)),
+    lambda y, x, dy: scaled(dy, y - bessel_k0e(x)) - scaled(divided(dy, x), y),
     """exp(x) times the modified Bessel function of the second kind of order 1; NaN below 0. On the CPU alone.
 
     Examples:

@@ -17,6 +17,7 @@ from aioflow.kernels.array.select import select
 from aioflow.kernels.families import elementwise
 from aioflow.kernels.math.comparison import less
 from aioflow.kernels.math.elementwise import abs, cos, exp, log, sin, square
+from aioflow.kernels.math.no_nan import divided, scaled
 from aioflow.kernels.math.special import chebyshev, pieces, special
 from aioflow.tensors.dtypes import FLOAT, Array
 
@@ -108,7 +109,7 @@ _EI_FAR: Final = ((6.0, 12.0, _EI_6_12), (12.0, 24.0, _EI_12_24), (24.0, 48.0, _
 
 expint: Op[Tensor] = elementwise(
     "expint",
-    lambda y, x, dy: dy * exp(x) / x,
+    lambda y, x, dy: divided(scaled(dy, exp(x)), x),
     """The exponential integral Ei: that of exp(t) / t for t from -infinity to x; NaN below 0. On the CPU alone.
 
     Examples:
@@ -262,7 +263,7 @@ def _spence_gradient(y: Tensor, x: Tensor, dy: Tensor) -> Tensor:
     off = x - 1
     near = less(abs(off), float(ml_dtypes.finfo(x.dtype.np).eps) ** 0.25)  # type: ignore[no-untyped-call]
     series = ((off / 4 - 1 / 3) * off + 1 / 2) * off - 1
-    return dy * select(near, series, log(x) / select(near, 1, -off))
+    return scaled(dy, select(near, series, log(x) / select(near, 1, -off)))
 
 
 spence: Op[Tensor] = elementwise(
