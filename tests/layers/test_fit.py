@@ -173,7 +173,9 @@ async def test_weights_reach_metrics_of_every_shape():
         chosen = (await model.predict(X)) > 0.5
         each = np.broadcast_to(weights[:, None], chosen.shape)
         assert found["precision"] == pytest.approx((labels * chosen).sum() / chosen.sum(), rel=1e-5)
-        assert found["precision_1"] == pytest.approx((labels * chosen * each).sum() / (chosen * each).sum(), rel=1e-5)
+        assert found["weighted_precision"] == pytest.approx(
+            (labels * chosen * each).sum() / (chosen * each).sum(), rel=1e-5
+        )
         assert found["recall"] == pytest.approx((labels * chosen * each).sum() / (labels * each).sum(), rel=1e-5)
         with pytest.raises(ValueError, match=r"weights of shape \[\?, \?\] do not fit values of shape \[\?\]"):
             await model.evaluate(X, labels, sample_weight=np.ones([50, 3]))
