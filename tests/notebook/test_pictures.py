@@ -240,7 +240,7 @@ def test_hostile_names_are_texts():
         Placement(tuple([Placed("a", "b", f"{number}{HOSTILE}", "c") for number in range(1000)]), 1.0),
         Report((wait(1, HOSTILE),) * 30, (caller,) * 30, others[:30], (), (), (Cycle((edge,) * 5),)),
         EpochTable(500, [EpochRow(7, 1, 2, 0.1, {HOSTILE: 0.5})] * 400),
-        ProgressLine(HOSTILE, 3.0),
+        ProgressLine(HOSTILE, HOSTILE, 3.0),
     ]
     for thing in things:
         assert "<script>" in page(thing).text
