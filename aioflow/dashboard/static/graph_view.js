@@ -11,12 +11,12 @@ const RECOGNIZABLE = 0.15; // the zoom below which boxes are too small
 const START = 0.7;
 
 export class GraphView {
-  // onSelect(path), onToggle(path): a box was chosen, or is to be opened or closed.
+  // onSelect(box), onToggle(path): a box was chosen, or none, or a scope is to be opened or closed.
   constructor({ onSelect, onToggle }) {
     this.onSelect = onSelect;
     this.onToggle = onToggle;
     this.layer = svg("g");
-    this.element = svg("svg", { class: "graph", role: "application", "aria-label": "graph: move by dragging, zoom by the wheel, open a scope by a double click or Enter" }, marker(), this.layer);
+    this.element = svg("svg", { class: "graph", role: "application", "aria-label": "graph: move by dragging or arrows, zoom by the wheel or + and -, open a scope by a double click or Enter" }, marker(), this.layer);
     this.at = { x: 20, y: 20, zoom: 1 };
     this.boxes = new Map();
     this.frames = new Map();
@@ -31,7 +31,9 @@ export class GraphView {
     this.observer.disconnect();
   }
 
+  // Draws the boxes; the one that had the focus keeps it, a scope also when it opens or closes.
   draw({ boxes, edges }) {
+    const focused = this.layer.contains(document.activeElement) ? document.activeElement.dataset.path : null;
     const layout = new dagre.graphlib.Graph({ compound: true, multigraph: false });
     layout.setGraph({ rankdir: "TB", nodesep: 18, ranksep: 34, marginx: 8, marginy: 8 });
     layout.setDefaultEdgeLabel(() => ({}));
@@ -48,13 +50,18 @@ export class GraphView {
       ...frames.map((box) => this.frame(box, layout.node(box.path))),
       ...edges.map((edge) => this.edge(edge, layout.edge(edge.source, edge.target))),
       ...plain.map((box) => this.box(box, layout.node(box.path))));
+    if (focused !== null) this.focus(focused);
+  }
+
+  focus(path) {
+    (this.boxes.get(path) ?? this.frames.get(path))?.group.focus({ preventScroll: true });
   }
 
   frame(box, place) {
-    this.frames.set(box.path, { place });
     const [x, y] = [place.x - place.width / 2, place.y - place.height / 2];
     const group = svg("g", { class: "frame", transform: `translate(${x} ${y})`, tabindex: 0, "aria-label": `open scope ${box.label}` },
       svg("title", {}, box.path), svg("rect", { width: place.width, height: place.height, rx: 9 }), svg("text", { x: 9, y: 15 }, `− ${short(box.label, 30)}`));
+    this.frames.set(box.path, { group, place });
     this.react(group, box);
     return group;
   }
@@ -82,10 +89,12 @@ export class GraphView {
   }
 
   react(group, box) {
+    group.dataset.path = box.path;
     group.addEventListener("click", () => { if (!this.moved) this.onSelect(box); });
     group.addEventListener("dblclick", () => (box.isScope ? this.onToggle(box.path) : null));
     group.addEventListener("keydown", (event) => {
       if (event.key === "Enter") { this.onSelect(box); if (box.isScope) this.onToggle(box.path); event.preventDefault(); }
+      if (event.key === "Escape") this.onSelect(null);
     });
   }
 
