@@ -8,7 +8,7 @@ import pytest
 
 import aioflow as af
 from aioflow.dashboard.graph_source import MOST, graph_message
-from aioflow.dashboard.messages import Event, Graph, PlacedCall, Points, Serving, Summaries, Training, Waits
+from aioflow.dashboard.messages import Event, Graph, History, PlacedCall, Serving, Summaries, Training, Waits
 from aioflow.dashboard.watched import monitor_of
 from aioflow.session.training_report import TrainingReport
 
@@ -234,7 +234,8 @@ async def test_a_fit_shows_histograms_and_pictures_while_somebody_looks():
                 assert sum(found.histograms[0].counts) == 4
                 assert (training.step, training.epoch) == (12, 3)
                 kernel = await session.run(model.layers[0].kernel)
-                assert newest(board, Points).values["value:largest"] == pytest.approx(kernel.max())
+                (history,) = [each for each in board.since(0) if isinstance(each, History)]
+                assert history.series["value:largest"].values[-1] == pytest.approx(kernel.max())
                 await session.run(model.layers[0].kernel.assign(np.full((2, 2), np.nan, np.float32)))
                 await model.fit(
                     Batches(), epochs=2, verbose=0, callbacks=[af.callbacks.LiveSummaries()], session=session

@@ -169,7 +169,7 @@ def test_a_dataset_is_a_table_of_its_stages():
     numbers = af.data.Dataset.range(10)
     text = page(numbers.repeat().batch(4)).text
     assert "Dataset 3 stages" in text
-    assert "1 range" in text
+    assert "1 range 10 10" in text
     assert "2 repeat" in text
     assert "no end" in text
     both = page(af.data.Dataset.zip((numbers, numbers.map(lambda number: number)))).text
