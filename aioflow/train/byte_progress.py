@@ -32,29 +32,30 @@ class _Relay:
     def __init__(self, progress: Progress) -> None:
         self._progress: Final = progress
         self._loop: Final = asyncio.get_running_loop()
-        self._newest: tuple[int, int] | None = None
-        self._is_over = False
+        self._newest = self._shown = (0, 0)
+        self._is_due = self._is_over = False
 
     def told(self, done: int, total: int) -> None:
         """Take a count, on a thread."""
-        is_first = self._newest is None
-        self._newest = done, total
-        if is_first and not self._is_over:
+        self._newest = done, total  # first, as `_show` reads it last
+        if not self._is_due and not self._is_over:
+            self._is_due = True
             with contextlib.suppress(RuntimeError):  # a kernel that was left behind may outlive the loop
                 self._loop.call_soon_threadsafe(self._show)
 
     def _show(self) -> None:
-        newest, self._newest = self._newest, None
-        if newest is None or self._is_over:
+        self._is_due = False
+        newest = self._newest
+        if newest == self._shown or self._is_over:
             return
+        self._shown = newest
         try:
             self._progress(*newest)
-        except BaseException:
+        except Exception as error:
             self._is_over = True
-            raise
+            self._loop.call_exception_handler({"message": "progress cannot be shown", "exception": error})
 
     def end(self) -> None:
         """Show the last count, and no more."""
-        if self._newest is not None and not self._is_over:
-            self._loop.call_soon(self._progress, *self._newest)
+        self._show()
         self._is_over = True
