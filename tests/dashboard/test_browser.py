@@ -131,6 +131,12 @@ IS_WHOLE = """(() => {
     });
 })()"""
 """Whether each box of the graph is in its window."""
+IS_LEGIBLE = """[...document.querySelectorAll(".graph .box")].every((box) => {
+    const names = [...box.querySelectorAll("text:not(.count)")].map((text) => text.getBoundingClientRect());
+    const shown = names.filter(({ height }) => height > 0);
+    return shown.length === 1 && shown[0].height >= 8 && shown[0].width <= box.querySelector("rect").getBoundingClientRect().width;
+})"""
+"""Whether each box of the graph has one name, in letters that can be read, and within the box."""
 
 
 async def _check_graph(tab):
@@ -142,6 +148,7 @@ async def _check_graph(tab):
         "document.querySelector('main').dataset.page === 'graph' && document.querySelector('.graph .scope')"
     )
     await tab.until(IS_WHOLE)
+    assert await tab.run(IS_LEGIBLE)
     before = await tab.run("document.querySelectorAll('.graph .box').length")
     await tab.run("document.querySelector('.graph .scope').focus()")
     await tab.key("Enter")

@@ -9,6 +9,7 @@ const HEIGHT = 34;
 const READABLE = 0.45; // the zoom below which texts are too small
 const RECOGNIZABLE = 0.15; // the zoom below which boxes are too small
 const START = 0.7;
+const LEGIBLE = 0.7; // the zoom below which boxes have shorter names in larger letters
 
 export class GraphView {
   // onSelect(box), onToggle(path): a box was chosen, or none, or a scope is to be opened or closed.
@@ -71,7 +72,7 @@ export class GraphView {
       svg("title", {}, box.isScope ? `${box.path}: ${box.count} operations` : box.label));
     if (box.isScope) group.append(svg("rect", { x: 3, y: 3, width: WIDTH, height: HEIGHT, rx: 6, class: "shadow" }));
     const shape = svg("rect", { width: WIDTH, height: HEIGHT, rx: box.isScope ? 6 : 17 });
-    group.append(shape, svg("text", { x: WIDTH / 2, y: 21 }, short(box.label, box.isScope ? 15 : 19)));
+    group.append(shape, svg("text", { x: WIDTH / 2, y: 21, class: "near" }, short(box.label, box.isScope ? 15 : 19)), svg("text", { x: WIDTH / 2, y: 25, class: "far" }, short(box.label, box.isScope ? 9 : 10)));
     if (box.isScope) group.append(svg("text", { x: WIDTH - 6, y: 12, class: "count" }, number(box.count)));
     this.boxes.set(box.path, { group, shape, box, place });
     this.react(group, box);
@@ -139,6 +140,7 @@ export class GraphView {
   move(at) {
     this.at = at;
     this.isFitted = false;
+    this.layer.classList.toggle("distant", at.zoom < LEGIBLE);
     this.layer.setAttribute("transform", `translate(${at.x} ${at.y}) scale(${at.zoom})`);
   }
 
