@@ -12,8 +12,8 @@ from docs.site import reference
 from docs.site.pages import configuration, pages
 from tests.support.docstring_examples import examples, failures
 
-WITHOUT = 5
-"""The number of public objects without an example in their docstring. It may only fall."""
+WITHOUT = 3
+"""The number of public objects without an example in their docstring: what needs Dask, Ray or processes of its own."""
 
 
 @cache

@@ -21,6 +21,7 @@ from aioflow.checkpoint.encoding import Shape, encode_tensor
 from aioflow.checkpoint.manifest import INDEX, MANIFEST, Manifest, check_whole, index
 from aioflow.checkpoint.records import BLOCK, Entry, ShardRecord, check_keys, checksums
 from aioflow.checkpoint.storage import locate
+from aioflow.files.byte_count import ByteCount
 from aioflow.files.filesystem import FILES, Files, Path, as_name
 from aioflow.tensors.dtypes import Array, string
 
@@ -43,13 +44,15 @@ class Draft:
         path: the path of the checkpoint.
         token: the same for all writers of this draft, and for no other draft: up to 64 letters, digits, `-` and `_`.
         files: the files that may be written.
+        count: counts the written bytes.
     """
 
-    def __init__(self, path: Path, token: str, files: Files = FILES) -> None:
+    def __init__(self, path: Path, token: str, files: Files = FILES, count: ByteCount | None = None) -> None:
         if not _TOKEN.fullmatch(token):
             raise errors.InvalidArgumentError(f"a draft's token has 1 to 64 letters, digits, '-' and '_': {token!r}")
         self._path: Final = as_name(path).rstrip("/")
         self._token: Final = token
+        self._count: Final = count
         self._storage, self._name = locate(path, files)
         self._folder: Final = directory.draft_name(self._name, token) if self._storage.can_rename else self._name
 
@@ -66,12 +69,18 @@ class Draft:
         begin = header.header(entries)
         written = _ChecksummedBlocks()
         parts = itertools.chain([memoryview(begin)], written.pass_on(data))
-        self._storage.write(f"{self._folder}/{file}", parts)
+        self._storage.write(f"{self._folder}/{file}", self._counted(parts, len(begin) + sum(map(len, data))))
         placed, offset = [], len(begin)
         for entry, found in zip(entries, written.checksums, strict=True):
             placed.append(dataclasses.replace(entry, offset=offset, checksums=found))
             offset += entry.size
         return ShardRecord(number, count, file, offset, tuple(placed))
+
+    def _counted(self, parts: Iterable[memoryview], size: int) -> Iterable[memoryview]:
+        if self._count is None:
+            return parts
+        self._count.expect(size)
+        return self._count.passing(parts)
 
     def commit(self, records: Iterable[ShardRecord], facts: Mapping[str, Any], created: float | None = None) -> str:
         """Put the checkpoint at its path, durably, in place of an older one; return the path.

@@ -18,6 +18,7 @@ from aioflow.checkpoint.header import matches_record, parse_json, read_record
 from aioflow.checkpoint.manifest import INDEX, MANIFEST, check_index, check_whole, read_json, read_manifest
 from aioflow.checkpoint.records import BLOCK, Entry, ShardRecord, check_file_name, checksums, field
 from aioflow.checkpoint.storage import Source, Storage, locate
+from aioflow.files.byte_count import ByteCount
 from aioflow.files.filesystem import FILES, Files, Path, as_name
 from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.dtypes import DType, ShapeLike, as_shape, string
@@ -48,6 +49,7 @@ class Checkpoint:
         tensors: {name: description} of its tensors.
         facts: the information that was saved with it.
         created: when it was saved, in seconds since 1970.
+        count: counts the bytes that `read` reads; None at first.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class Checkpoint:
         }
         self._storage, self._folder, self._shards = storage, folder, tuple(shards)
         self._has_manifest: Final = has_manifest
+        self.count: ByteCount | None = None
 
     @classmethod
     def open(cls, path: Path, files: Files = FILES) -> "Checkpoint":
@@ -206,7 +209,7 @@ class Checkpoint:
     def _read_bytes(self, file: str, piece: Entry, begin: int, buffer: memoryview) -> None:
         source = self._open(file)
         try:
-            _read_range(source, piece, begin, buffer, self._storage.threads)
+            _read_range(source, piece, begin, buffer, self._storage.threads, self.count)
         finally:
             source.close()
 
@@ -281,7 +284,9 @@ def _slices(box: _Box, origin: Iterable[int]) -> tuple[Any, ...]:
     return (*(slice(a - zero, a - zero + n) for a, n, zero in zip(*box, origin, strict=True)), ...)
 
 
-def _read_range(source: Source, entry: Entry, begin: int, buffer: memoryview, threads: int) -> None:
+def _read_range(
+    source: Source, entry: Entry, begin: int, buffer: memoryview, threads: int, count: ByteCount | None
+) -> None:
     """Fill the buffer with the bytes of the piece from `begin` on, and check every block that it touches.
 
     Reads with up to `threads` threads, which have ended when it returns. DataLossError if a checksum does not match.
@@ -293,6 +298,8 @@ def _read_range(source: Source, entry: Entry, begin: int, buffer: memoryview, th
     def read(span: tuple[int, int]) -> None:
         low, high = span
         _read_in_block(source, entry, low, buffer[low - begin : high - begin])
+        if count is not None:
+            count.add(high - low)
 
     if len(spans) < 2 or threads < 2:
         for span in spans:

@@ -70,21 +70,24 @@ class _State:
         self._has_news = False
 
     def take(self, report: TrainingReport, now: float) -> None:
-        """Take the report."""
-        if report.step is None:
-            return
+        """Take the report. Summaries without a step belong to the last one."""
+        if report.step is not None:
+            self._take_step(report, report.step, now)
+        if report.summaries:
+            self._unread.append((report.summaries, self._last.step or 0))
+            self._has_news = True
+
+    def _take_step(self, report: TrainingReport, step: int, now: float) -> None:
         last = self._last
         self._has_news = True
         self._last = TrainingReport(
-            report.step, last.steps if report.steps is None else report.steps,
+            step, last.steps if report.steps is None else report.steps,
             last.epoch if report.epoch is None else report.epoch, report.epochs or last.epochs,
         )  # fmt: skip
-        self._speed.reached(now, report.step)
+        self._speed.reached(now, step)
         self._values |= _few(report.values)
         if report.ends_epoch and report.epoch is not None:
             self._epochs.append(Epoch(report.epoch, _few(report.values)))
-        if report.summaries:
-            self._unread.append((report.summaries, report.step))
 
     def _read_summaries(self) -> bool:
         """Read the summaries of the last reports. Returns whether there are histograms or pictures among them."""

@@ -441,3 +441,8 @@ class Dataset(Grouping):
 
     def __repr__(self) -> str:
         return f"<af.data.{type(self).__name__} {self.stage}>"
+
+    def _repr_html_(self) -> str:
+        from aioflow.notebook.pipeline import dataset_html
+
+        return dataset_html(self.stage)

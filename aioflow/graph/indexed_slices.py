@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from aioflow.graph.composites import COMPOSITES, Composite
 from aioflow.graph.convert import CONVERTERS, TensorLike, convert_to_tensor
 from aioflow.graph.numpy_functions import Symbolic
-from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor, describe_line
 from aioflow.graph.operators import OPERATORS
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import Array, DType, TensorShape
@@ -90,6 +90,12 @@ class IndexedSlices(Symbolic):
 
     def __repr__(self) -> str:
         return f"<af.IndexedSlices {self.name!r} {self.dtype.name}{self.shape}>"
+
+    def _repr_html_(self) -> str:
+        from aioflow.notebook.composed import composed_html
+
+        parts = {"values": self.values, "indices": self.indices, "shape": self.dense_shape}
+        return composed_html("IndexedSlices", self.name, self.dtype, self.shape, parts, describe_line(self.op))
 
 
 class IndexedSlicesValue(NamedTuple):

@@ -7,7 +7,7 @@ from aioflow.graph.composites import COMPOSITES, Composite
 from aioflow.graph.convert import CONVERTERS, TensorLike, convert_to_tensor
 from aioflow.graph.default_session import current_session
 from aioflow.graph.numpy_functions import Symbolic
-from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor, describe_line
 from aioflow.graph.operators import OPERATORS
 from aioflow.name_hints import refuse
 from aioflow.tensors import dtypes
@@ -116,6 +116,12 @@ class SparseTensor(Symbolic):
 
     def __repr__(self) -> str:
         return f"<af.SparseTensor {self.name!r} {self.dtype.name}{self.shape}>"
+
+    def _repr_html_(self) -> str:
+        from aioflow.notebook.composed import composed_html
+
+        parts = {"values": self.values, "indices": self.indices, "shape": self.dense_shape}
+        return composed_html("SparseTensor", self.name, self.dtype, self.shape, parts, describe_line(self.op))
 
 
 class SparseTensorValue(NamedTuple):

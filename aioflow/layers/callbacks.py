@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 from aioflow.files.filesystem import Path, as_name
 from aioflow.layers.callback import Callback, Logs
+from aioflow.layers.live_summaries import LiveSummaries
 from aioflow.layers.log_callbacks import CSVLogger, TensorBoard
 from aioflow.layers.numbers import at_least, number, switch, whole
 from aioflow.lazy import Face
@@ -37,6 +38,11 @@ class History(Callback):
         self.epoch.append(epoch)
         for name, value in logs.items():
             self.history.setdefault(name, []).append(value)
+
+    def _repr_html_(self) -> str:
+        from aioflow.notebook.trained import history_html
+
+        return history_html(self.epoch, self.history)
 
 
 class LambdaCallback(Callback):
@@ -390,6 +396,7 @@ __all__ = [
     "History",
     "LambdaCallback",
     "LearningRateScheduler",
+    "LiveSummaries",
     "ModelCheckpoint",
     "ReduceLROnPlateau",
     "TensorBoard",

@@ -66,6 +66,7 @@ class Training:
         )  # fmt: skip
         self._epoch_number = schedule.epochs.start
         self._reports: Final = ReportPace()
+        self._trained = 0
 
     async def run(self) -> History:
         """Train to the last epoch, or until a callback stops it. Generators are closed however it ends."""
@@ -190,6 +191,7 @@ class Training:
                     await self._callbacks.tell("on_train_batch_begin", number, {})
             loss, _ = await step.call(*step.values(batch))
             running.add(float(loss), batch.size)
+            self._trained += 1
             if self._session.listeners and self._reports.is_due:
                 self._reports.told()
                 self._report(number + 1, {"loss": running.loss})
@@ -200,7 +202,7 @@ class Training:
     def _report(self, batches: int, logs: Logs, ends_epoch: bool = False) -> None:
         """Report to monitors of the session how many batches of the epoch are done."""
         count = self._batches.count
-        step = batches if count is None else self._epoch_number * count + batches
+        step = self._trained if count is None else self._epoch_number * count + batches
         steps = None if count is None else self._schedule.epochs.stop * count
         values = {name: value for name, value in logs.items() if isinstance(value, float)}
         self._session.tell(

@@ -10,10 +10,10 @@ from typing import Any, Final, Literal
 from aioflow.files.filesystem import Files, Path, as_name
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.data import summary_wire
-from aioflow.kernels.data.summary import histogram_summary
 from aioflow.layers.callback import Callback, Logs
+from aioflow.layers.live_summaries import weight_histograms
 from aioflow.layers.numbers import switch, whole
-from aioflow.summary.functions import merge
+from aioflow.session.training_report import TrainingReport
 from aioflow.summary.writer import FileWriter
 from aioflow.tensors.recursion import safe_repr
 
@@ -65,7 +65,7 @@ class CSVLogger(Callback):
 class TensorBoard(Callback):
     """Writes the logs to event files in the folders `train` and `validation`: `tensorboard --logdir` draws them.
 
-    Needs `pip install aioflow-engine[tensorboard]`; see `af.summary.FileWriter`.
+    Needs `pip install aioflow-engine[tensorboard]`; see `af.summary.FileWriter`. The live page shows the histograms.
 
     Args:
         log_dir: the folder.
@@ -131,7 +131,9 @@ class TensorBoard(Callback):
             began, steps = self._began
             self._add("train", "epoch_steps_per_second", (self._steps - steps) / (time.perf_counter() - began), epoch)
         if self.histogram_freq and epoch % self.histogram_freq == 0:
-            self._writer("train").add_summary(await self.session.run(self._weights()), epoch)
+            summary = await self.session.run(self._weights())
+            self._writer("train").add_summary(summary, epoch)
+            self.session.tell(TrainingReport(summaries=summary))
         for writer in self._writers.values():
             await writer.flush()
 
@@ -152,7 +154,5 @@ class TensorBoard(Callback):
     def _weights(self) -> Tensor:
         """The summary of all weights, built once for a model."""
         if self._histograms is None or self._histograms[0] is not self.model:
-            with self.model.graph.as_default():
-                each = [histogram_summary(weight, weight.op.name) for weight in self.model.weights]
-                self._histograms = self.model, merge(each, collections=[])
+            self._histograms = self.model, weight_histograms(self.model)
         return self._histograms[1]

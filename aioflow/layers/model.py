@@ -9,7 +9,7 @@ from aioflow.layers.functional import Composition
 from aioflow.layers.layer import Layer
 from aioflow.layers.numbers import sizes, whole
 from aioflow.layers.part_names import name_input
-from aioflow.layers.summary import describe
+from aioflow.layers.summary import HEAD, describe, layer_rows, total
 from aioflow.layers.trainable import Trainable
 from aioflow.tensors import nest
 from aioflow.tensors.dtypes import DTypeLike, float32
@@ -107,6 +107,12 @@ class Model(Trainable):
         """Print a table of the layers: names, shapes of outputs, numbers of weights. ValueError before it is built."""
         for line in describe(self):
             print_fn(line)
+
+    def _repr_html_(self) -> str:
+        from aioflow.notebook.trained import model_html
+
+        rows, text = (layer_rows(self), total(self)) if self.built else ([], "not built yet: it is by its first call")
+        return model_html(self.name, type(self).__name__, HEAD, rows, text)
 
 
 class Sequential(Model):

@@ -9,23 +9,33 @@ from aioflow.tensors.dtypes import TensorShape
 if TYPE_CHECKING:
     from aioflow.layers.model import Model
 
-_HEAD: Final = ("Layer (class)", "Outputs", "Weights", "Parameters")
+HEAD: Final = ("Layer (class)", "Outputs", "Weights", "Parameters")
 
 
 def describe(model: "Model") -> Iterator[str]:
     """The lines of the table. ValueError if the model has no weights yet."""
     if not model.built:
         raise ValueError(f"{model.name!r} is not built yet: call it, or give its first layer an input_shape")
-    rows = [_row(layer) for layer in model.layers]
-    widths = [max(map(len, column)) for column in zip(_HEAD, *rows, strict=True)]
+    rows = layer_rows(model)
+    widths = [max(map(len, column)) for column in zip(HEAD, *rows, strict=True)]
     yield f"Model: {model.name}"
-    yield _line(_HEAD, widths)
+    yield _line(HEAD, widths)
     yield "-" * (sum(widths) + 2 * len(widths) - 2)
     for row in rows:
         yield _line(row, widths)
     yield "-" * (sum(widths) + 2 * len(widths) - 2)
+    yield total(model)
+
+
+def layer_rows(model: "Model") -> list[tuple[str, ...]]:
+    """The layers, as rows below `HEAD`."""
+    return [_row(layer) for layer in model.layers]
+
+
+def total(model: "Model") -> str:
+    """The numbers of parameters."""
     trained = sum(weight.shape.num_elements() or 0 for weight in model.trainable_weights)
-    yield f"Parameters: {model.count_params():,}, of them trainable: {trained:,}"
+    return f"Parameters: {model.count_params():,}, of them trainable: {trained:,}"
 
 
 def _row(layer: Layer) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from aioflow.files.byte_count import Progress
 from aioflow.graph.building import get_default_graph
 from aioflow.graph.default_session import default_session
 from aioflow.graph.graph import Graph
@@ -321,16 +322,16 @@ class Trainable(Layer):
             if self._kept["copies"] is not None:
                 await session.run(self._kept["copies"])
 
-    async def save_weights(self, path: str, session: Session | None = None) -> str:
-        """Save its weights as a checkpoint, by their names. Returns its path."""
+    async def save_weights(self, path: str, session: Session | None = None, progress: Progress | None = None) -> str:
+        """Save its weights as a checkpoint, by their names. Returns its path. `af.train.Saver.save` has `progress`."""
         used = self._session_for(session)
         await self.initialize(self.weights, used)
-        return await self._saver().save(used, path)
+        return await self._saver().save(used, path, progress=progress)
 
-    async def load_weights(self, path: str, session: Session | None = None) -> None:
+    async def load_weights(self, path: str, session: Session | None = None, progress: Progress | None = None) -> None:
         """Restore its weights from a checkpoint. Nothing is changed if one is missing or has another shape."""
         used = self._session_for(session)
-        await self._saver().restore(used, path)
+        await self._saver().restore(used, path, progress=progress)
         await self._copy_to_replicas(used)
 
     def _saver(self) -> Saver:

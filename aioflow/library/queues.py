@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from aioflow.graph.building import transactional, with_text
 from aioflow.graph.convert import NumberLike, convert_to_tensor
-from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor, describe_line
 from aioflow.kernels.math.random import get_seed
 from aioflow.kernels.state import queues as ops
 from aioflow.kernels.state import resource_handles as handles
@@ -198,6 +198,11 @@ class QueueBase(Handle):
     def __repr__(self) -> str:
         items = ", ".join(map(str, _items(self._ref)))
         return f"<af.{type(self).__name__} {self._ref.op.name!r} of {items}>"
+
+    def _repr_html_(self) -> str:
+        from aioflow.notebook.state import queue_html
+
+        return queue_html(self, describe_line(self._ref.op))
 
 
 def _items(handle: Tensor) -> tuple[dtypes.Spec, ...]:

@@ -19,7 +19,7 @@ from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.op import Op
-from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor, describe_line
 from aioflow.graph.operators import Operand
 from aioflow.kernels.array import scatter as scatter_kernels
 from aioflow.kernels.state import variables as kernels
@@ -472,6 +472,11 @@ class Variable(Operand, metaclass=_Created):
 
     def __repr__(self) -> str:
         return f"<af.Variable {self.name!r} {kernels.held(self.handle.spec)}>"
+
+    def _repr_html_(self) -> str:
+        from aioflow.notebook.state import variable_html
+
+        return variable_html(self, describe_line(self.op))
 
 
 def _collections(given: Iterable[str] | None, trainable: bool) -> list[str]:

@@ -1,4 +1,4 @@
-"""How notebooks show graphs, tensors, operations, placements, reports, traces, sessions and the progress of training.
+"""How notebooks show graphs, tensors, variables, queues, datasets, models, placements, reports, traces and progress.
 
 The objects themselves have `_repr_html_`, which calls a function of this folder. `markup` makes elements whose texts
 are escaped; `card` is the frame around each picture, with styles that inherit the colours of a dark or light notebook.

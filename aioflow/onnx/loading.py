@@ -1,8 +1,9 @@
 """`load`: a model from a file or bytes into a graph."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from aioflow import errors
+from aioflow.files.byte_count import Progress
 from aioflow.graph.building import get_default_graph
 from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Tensor
@@ -20,8 +21,6 @@ from aioflow.onnx.operators.lists import element_spec
 from aioflow.onnx.reading import Source, read_model
 from aioflow.onnx.weights import Role, roles
 from aioflow.tensors.as_array import AnyArray
-
-Progress = Callable[[int, int], object]
 
 
 def load(

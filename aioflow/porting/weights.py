@@ -1,6 +1,7 @@
 """Weights that another program has saved, as the values of variables."""
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from aioflow import errors
 from aioflow.checkpoint import import_safetensors
 from aioflow.checkpoint.name_map import NameMap
+from aioflow.files.byte_count import Progress, current_count
 from aioflow.files.filesystem import Path
 from aioflow.library.state import global_variables
 from aioflow.library.variables import Variable
@@ -17,6 +19,7 @@ from aioflow.porting.rules import Rule
 from aioflow.session import Session
 from aioflow.tensors.as_array import AnyArray, as_array
 from aioflow.tensors.recursion import safe_repr
+from aioflow.train.byte_progress import shown
 
 Weights = Path | Mapping[str, Any]
 """A safetensors file, a folder of them with an index, or arrays by name."""
@@ -71,6 +74,7 @@ async def import_weights(
     cast: bool = False,
     allow_missing: bool = False,
     allow_unexpected: bool = False,
+    progress: Progress | None = None,
 ) -> WeightReport:
     """Give variables the values of tensors, all in one step, or change nothing.
 
@@ -85,6 +89,8 @@ async def import_weights(
         cast: whether values of other dtypes are converted.
         allow_missing: whether variables without tensors keep their values.
         allow_unexpected: whether the file may hold other tensors.
+        progress: called with the bytes of the tensors that are read, and of all, such as
+            `af.train.Progress(unit="byte")`.
 
     Returns:
         The report.
@@ -108,7 +114,8 @@ async def import_weights(
     report = _report(found, tensors, name_map, rules, cast)
     if report.different or (report.missing and not allow_missing) or (report.unexpected and not allow_unexpected):
         raise errors.InvalidArgumentError(f"the weights do not fit the variables; none was changed: {report}")
-    values = await asyncio.to_thread(_values, report.matched, read)
+    with shown(progress):
+        values = await asyncio.to_thread(_values, report.matched, tensors, read)
     initializers = [found[match.variable].initializer for match in report.matched]
     feeds = {made.inputs[1]: value for made, value in zip(initializers, values, strict=True)}
     await session.run(initializers, feeds)
@@ -181,9 +188,20 @@ def _sizes(variable: Variable) -> tuple[int | None, ...] | None:
     return None if variable.shape.rank is None else tuple(variable.shape.as_list())
 
 
-def _values(matches: Sequence[Match], read: _Read) -> list[AnyArray]:
+def _values(matches: Sequence[Match], tensors: Mapping[str, Form], read: _Read) -> list[AnyArray]:
     """Return the value of each matched variable. Blocks."""
-    return [_value(match, read) for match in matches]
+    sizes = [
+        sum(tensors[name].dtype.size * math.prod(tensors[name].known or ()) for name in each.tensors)
+        for each in matches
+    ]
+    values, count = [], current_count()
+    if count is not None:
+        count.expect(sum(sizes))
+    for match, size in zip(matches, sizes, strict=True):
+        values.append(_value(match, read))
+        if count is not None:
+            count.add(size)
+    return values
 
 
 def _value(match: Match, read: _Read) -> AnyArray:

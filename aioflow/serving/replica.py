@@ -78,6 +78,11 @@ class ReplicaStatus:
         rows: the rows of the requests that it runs, or that wait for it.
         losses: how often it was lost.
         error: why it is lost.
+
+    Examples:
+        >>> status = af.serving.ReplicaStatus("/job:worker/task:0", "available", rows=3)
+        >>> status.name, status.losses
+        ('/job:worker/task:0', 0)
     """
 
     name: str

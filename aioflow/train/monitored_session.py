@@ -465,30 +465,29 @@ class MonitoredSession(_MonitoredSession):
     """
 
     def __init__(
-        self,
-        session_creator: SessionCreator | None = None,
-        hooks: Sequence[SessionRunHook] | None = None,
-        stop_grace_period_secs: float = 120,
-        examples_per_step: int | None = None,
-    ) -> None:
+        self, session_creator: SessionCreator | None = None, hooks: Sequence[SessionRunHook] | None = None,
+        stop_grace_period_secs: float = 120, examples_per_step: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(session_creator or ChiefSessionCreator(), hooks, stop_grace_period_secs, examples_per_step)
 
 
 class SingularMonitoredSession(_MonitoredSession):
-    """A monitored session of a chief without recovery: the loss of a peer is an error like any other."""
+    """A monitored session of a chief without recovery: the loss of a peer is an error like any other.
+
+    Examples:
+        >>> v = af.Variable(1.0)
+        >>> async with af.train.SingularMonitoredSession() as monitored:
+        ...     print(await monitored.raw_session().run(v))
+        1.0
+    """
 
     _recovers = False
 
     def __init__(
-        self,
-        hooks: Sequence[SessionRunHook] | None = None,
-        scaffold: Scaffold | None = None,
-        master: "str | Address" = "",
-        config: Config | None = None,
-        checkpoint_dir: Path | None = None,
-        stop_grace_period_secs: float = 120,
-        checkpoint_filename_with_path: Path | None = None,
-    ) -> None:
+        self, hooks: Sequence[SessionRunHook] | None = None, scaffold: Scaffold | None = None,
+        master: "str | Address" = "", config: Config | None = None, checkpoint_dir: Path | None = None,
+        stop_grace_period_secs: float = 120, checkpoint_filename_with_path: Path | None = None,
+    ) -> None:  # fmt: skip
         creator = ChiefSessionCreator(scaffold, master, config, checkpoint_dir, checkpoint_filename_with_path)
         super().__init__(creator, hooks, stop_grace_period_secs)
 

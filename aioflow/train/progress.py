@@ -1,10 +1,6 @@
 """The progress of training and other long work, in one redrawn line of a terminal or notebook, or as lines of a log."""
 
 import asyncio
-import contextlib
-import logging
-import os
-import shutil
 import sys
 import time
 from collections import deque
@@ -17,20 +13,19 @@ import numpy as np
 from aioflow.graph.operation import Tensor
 from aioflow.notebook.live import LiveOutput, in_notebook
 from aioflow.notebook.progress import ProgressLine
+from aioflow.notebook.quantities import size
 from aioflow.session import Session
 from aioflow.session.training_report import ReportPace, TrainingReport
 from aioflow.train.coordinator import Coordinator
+from aioflow.train.progress_output import ProgressOutput
 from aioflow.train.recovery import Recovery
 from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from aioflow.train.step_counter import needed_step_read
 
-_log: Final = logging.getLogger("aioflow.train")
 _DRAWN, _PRINTED = 0.2, 10.0
 """Seconds between two updates: on a terminal, and elsewhere."""
 _WINDOW: Final = 10.0
 """The shortest time in seconds over which the speed is measured."""
-_ANEW: Final = "\r\x1b[K"
-"""Moves to the beginning of the line and clears it."""
 _NO_WORKERS: Final = ("ps", "localhost")
 """Jobs whose tasks do not train by themselves."""
 
@@ -69,14 +64,16 @@ class Progress:
                 loss, _ = await session.run([loss_, train])
                 progress.update(step + 1, loss=loss)
 
-    On a terminal one line is redrawn a few times a second, in a notebook a bar with a line; elsewhere a line is printed
-    every ten seconds. The last values are always shown at the end. If writing fails, as when the reader has gone,
+    On a terminal a bar with a line is redrawn a few times a second, as in a notebook; elsewhere a line is printed every
+    ten seconds. The last values are always shown at the end. If writing fails, as when the reader has gone,
     nothing more is shown, and training goes on.
 
-    It also shows other long work, such as the import of a model, which calls it with the done and with all parts:
+    It also shows other long work, such as checkpoints and imports, which call it with the done and with all parts:
 
         with af.train.Progress(unit="node") as progress:
             model = af.onnx.load("model.onnx", progress=progress)
+        with af.train.Progress(unit="byte") as progress:
+            await saver.restore(session, "run/model.ckpt-100", progress=progress)
 
     Args:
         total_steps: number of all steps, for the time left.
@@ -84,7 +81,7 @@ class Progress:
         stream: the output; by default the cell in a notebook, and stderr elsewhere.
         every: seconds between two updates.
         clock: returns the time in seconds; by default that of the running loop, or else `time.monotonic`.
-        unit: the word for a step.
+        unit: the word for a step; "byte" shows sizes.
 
     Examples:
         >>> import sys
@@ -106,18 +103,15 @@ class Progress:
     ) -> None:
         self._total = total_steps
         self._examples: Final = examples_per_step
-        self._stream: TextIO | None = sys.stderr if stream is None else stream  # a process may have no stderr
-        self._terminal: Final = self._stream is not None and self._stream.isatty()
-        self._live: Final = LiveOutput() if stream is None and in_notebook() else None
-        is_redrawn = self._terminal or self._live is not None
-        self._every: Final = (_DRAWN if is_redrawn else _PRINTED) if every is None else every
+        live = LiveOutput() if stream is None and in_notebook() else None
+        output = sys.stderr if stream is None else stream  # a process may have no stderr
+        self._output: Final = ProgressOutput(output, live=live)
+        self._every: Final = (_DRAWN if self._output.replaces else _PRINTED) if every is None else every
         self._clock: Final = clock or _now
         self._unit: Final = unit
         self._speed: Final = Speed()
-        self._share: float | None = None
         self._due: float | None = None
-        self._text = ""
-        self._shown = ""
+        self._line: ProgressLine | None = None
 
     @property
     def total_steps(self) -> int | None:
@@ -143,8 +137,8 @@ class Progress:
         """
         now, due = self._clock(), self.due
         self._speed.reached(now, step)
-        self._text = self._line(step, {"loss": loss, **more}, workers, staleness)
-        self._share = step / self._total if self._total else None
+        numbers = self._numbers(step, {"loss": loss, **more}, workers, staleness)
+        self._line = ProgressLine(self._done(step), numbers, step / self._total if self._total else None)
         if due:
             self._due = now + self._every
             self._show()
@@ -156,16 +150,14 @@ class Progress:
 
     def note(self, text: str) -> None:
         """Print a line that stays."""
-        self._write(f"{_ANEW if self._terminal else ''}{text}\n")
-        self._shown = ""
+        self._output.keep(text)
         self._show()
 
     def close(self) -> None:
         """Show the last values, and end the line. May be called again."""
         self._show()
-        if self._terminal and self._shown:
-            self._write("\n")
-        self._text = self._shown = ""
+        self._output.end()
+        self._line = None
 
     def __enter__(self) -> Self:
         return self
@@ -176,35 +168,16 @@ class Progress:
         self.close()
 
     def _show(self) -> None:
-        if self._text == self._shown:
-            return
-        if self._live is not None:
-            self._live.show(ProgressLine(self._text, self._share))
-        else:
-            self._write(_ANEW + self._text[: self._width] if self._terminal else self._text + "\n")
-        self._shown = self._text
+        if self._line is not None:
+            self._output.show(self._line)
 
-    @property
-    def _width(self) -> int:
-        """The usable width of the terminal."""
-        with contextlib.suppress(AttributeError, OSError, ValueError):  # the stream is not a file, or not a terminal
-            if self._stream is not None and (columns := os.get_terminal_size(self._stream.fileno()).columns):
-                return columns - 1
-        return shutil.get_terminal_size().columns - 1
+    def _done(self, step: int) -> str:
+        if self._unit == "byte":
+            return size(step) if self._total is None else f"{size(step)} of {size(self._total)}"
+        return f"{self._unit} {step}" if self._total is None else f"{self._unit} {step}/{self._total}"
 
-    def _write(self, text: str) -> None:
-        if self._stream is None:
-            return
-        try:
-            self._stream.write(text)
-            self._stream.flush()
-        except (OSError, ValueError) as error:  # the reader has gone, or the stream is closed
-            self._stream = None
-            _log.warning("progress is not shown any more: %s", error)
-
-    def _line(self, step: int, numbers: Mapping[str, Any], workers: int | None, staleness: float | None) -> str:
-        parts = [f"{self._unit} {step}" if self._total is None else f"{self._unit} {step}/{self._total}"]
-        parts += [f"{name} {_number(name, value):.4g}" for name, value in numbers.items() if value is not None]
+    def _numbers(self, step: int, numbers: Mapping[str, Any], workers: int | None, staleness: float | None) -> str:
+        parts = [f"{name} {_number(name, value):.4g}" for name, value in numbers.items() if value is not None]
         parts += self._speeds(step)
         if workers is not None:
             parts.append(f"{workers} worker{'' if workers == 1 else 's'}")
@@ -217,12 +190,15 @@ class Progress:
         speed = self._speed.steps_per_second
         if not speed:
             return []
-        found = [
-            f"{speed:.3g} {self._unit}s/s" if self._examples is None else f"{speed * self._examples:.4g} examples/s"
-        ]
+        found = [self._speed_text(speed)]
         if self._total is not None and step < self._total:
             found.append(f"{_as_time((self._total - step) / speed)} left")
         return found
+
+    def _speed_text(self, speed: float) -> str:
+        if self._examples is not None:
+            return f"{speed * self._examples:.4g} examples/s"
+        return f"{size(speed)}/s" if self._unit == "byte" else f"{speed:.3g} {self._unit}s/s"
 
 
 class ProgressHook(SessionRunHook):

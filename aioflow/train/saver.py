@@ -1,12 +1,11 @@
 """`af.train.Saver`: saves variables in checkpoints and restores them."""
 
 import asyncio
-import contextlib
 import logging
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
@@ -14,6 +13,7 @@ from aioflow import errors
 from aioflow.checkpoint import Retention
 from aioflow.checkpoint.name_map import NameMap, as_path, renamed
 from aioflow.config import RunOptions, expect
+from aioflow.files.byte_count import Progress
 from aioflow.files.filesystem import Path, as_name
 from aioflow.graph.building import get_default_graph
 from aioflow.graph.graph import Graph
@@ -23,21 +23,18 @@ from aioflow.library.mutable_tables import MutableTable
 from aioflow.library.variables import Variable
 from aioflow.session import Session
 from aioflow.tensors.recursion import safe_repr
+from aioflow.train.byte_progress import shown
 from aioflow.train.checkpoint_messages import SaverDef
 from aioflow.train.drafts import Draft, checkpoint_path, live, owner, step_number
 from aioflow.train.savable import SavedVariable, all_to_save, to_save, variable_name
 from aioflow.train.saver_names import Options, nodes_from_plain, texts, to_plain
 from aioflow.train.saving import Nodes, OnFailure, RestoreOps, Writing, Writings, build, run_state
-from aioflow.train.step_counter import StepBoundary
+from aioflow.train.step_counter import between_steps
 
 if TYPE_CHECKING:
     from aioflow.saved_model.meta_graph import MetaGraphDef
 
 _log: Final = logging.getLogger("aioflow.train")
-
-_PATIENCE: Final = 10.0
-"""Seconds within which a step boundary must come for a consistent checkpoint."""
-
 Mode = Literal["consistent", "uncoordinated"]
 """The ways to take values: all variables of a task at one moment, or each when it is written."""
 
@@ -227,6 +224,8 @@ class Saver:
         save_path: Path,
         global_step: int | Variable | Tensor | None = None,
         options: RunOptions | None = None,
+        *,
+        progress: Progress | None = None,
     ) -> str:
         """Save a checkpoint at `save_path`, or at `save_path-N` for a global step N. Returns its path.
 
@@ -239,6 +238,8 @@ class Saver:
             save_path: a path on the writing tasks, or a URL.
             global_step: a number, or a tensor or variable with the number.
             options: with a time limit for taking the values, and for writing them.
+            progress: called with the written and with all bytes of the tasks in this process, such as
+                `af.train.Progress(unit="byte")`.
 
         Raises:
             FailedPreconditionError: a variable has no value.
@@ -247,12 +248,13 @@ class Saver:
         """
         if self._is_empty:
             return ""
-        writing = await self.save_async(session, save_path, global_step, options)
-        try:
-            return await writing
-        except BaseException:
-            await writing.cancel()
-            raise
+        with shown(progress):
+            writing = await self.save_async(session, save_path, global_step, options)
+            try:
+                return await writing
+            except BaseException:
+                await writing.cancel()
+                raise
 
     async def save_async(
         self,
@@ -314,7 +316,7 @@ class Saver:
         if nodes.taken is None:
             draft = await self._draft(session, token, save_path, step, {"mode": self.mode})
             return draft, lambda: session.run(nodes.saved, draft.feeds(given), options)
-        async with self._between_steps(session, nodes.taken.graph) as reached:
+        async with between_steps(session, nodes.taken.graph, self._handles) as reached:
             facts = {"mode": self.mode, "step_boundary": reached}
             draft = await self._draft(session, token, save_path, step, facts)
             feeds = draft.feeds(given)
@@ -325,21 +327,6 @@ class Saver:
                 await handle.stop()
                 raise
         return draft, lambda: session.partial_run(handle, nodes.saved)
-
-    @contextlib.asynccontextmanager
-    async def _between_steps(self, session: Session, graph: Graph) -> AsyncIterator[bool]:
-        """Let no step change the variables inside the block. Yields False if a step may."""
-        async with contextlib.AsyncExitStack() as held:
-            boundaries: list[StepBoundary] = graph.get_collection(GraphKeys.STEP_BOUNDARIES)
-            for boundary in boundaries:
-                await held.enter_async_context(boundary.held(session))
-            if boundaries:
-                yield True
-                return
-            reached = await held.enter_async_context(session.boundary.between(self._handles, _PATIENCE))
-            if not reached:
-                _log.warning("steps that change variables are never all done: a checkpoint is taken amid them")
-            yield reached
 
     async def _draft(self, session: Session, token: str, path: Path, step: Any, facts: dict[str, Any]) -> Draft:
         number = await step_number(session, step)
@@ -381,6 +368,7 @@ class Saver:
         options: RunOptions | None = None,
         *,
         variables: Sequence[Variable | MutableTable | Tensor] | None = None,
+        progress: Progress | None = None,
     ) -> None:
         """Restore the variables from a checkpoint, which also initializes them.
 
@@ -391,6 +379,7 @@ class Saver:
             save_path: the path of the checkpoint.
             options: with a time limit for reading, and for assigning.
             variables: the variables to restore, among the saved ones; only these are read and compared. By default all.
+            progress: called with the read and with all bytes, as in `save`.
 
         Raises:
             NotFoundError: there is no checkpoint.
@@ -402,7 +391,8 @@ class Saver:
         """
         if self._is_empty:
             return
-        await self._restore(session, save_path, False, options, variables)
+        with shown(progress):
+            await self._restore(session, save_path, False, options, variables)
 
     async def import_safetensors(
         self,
@@ -412,6 +402,7 @@ class Saver:
         *,
         variables: Sequence[Variable] | None = None,
         name_map: NameMap | None = None,
+        progress: Progress | None = None,
     ) -> None:
         """Restore from a plain safetensors file, or a folder of them with an index in Hugging Face's form.
 
@@ -420,7 +411,8 @@ class Saver:
         """
         _check(session, options)
         renamed = [] if name_map is None else await self._renamed(session, path, name_map, options)
-        await self._restore(session, path, True, options, variables, renamed)
+        with shown(progress):
+            await self._restore(session, path, True, options, variables, renamed)
 
     async def _renamed(self, session: Session, path: Path, name_map: NameMap, options: RunOptions | None) -> list[str]:
         """Return the new name and the name of each tensor. Names of variables and tensors are compared as paths."""

@@ -7,6 +7,7 @@ by seconds.
 import asyncio
 import contextlib
 import dataclasses
+import logging
 import secrets
 from collections.abc import AsyncIterator
 from typing import Any, Final
@@ -25,6 +26,8 @@ from aioflow.tensors import dtypes
 from aioflow.tensors.recursion import safe_repr
 from aioflow.train.recovery import Recovery
 from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
+
+_log: Final = logging.getLogger("aioflow.train")
 
 
 def get_global_step(graph: Graph | None = None) -> Variable | Tensor | None:
@@ -219,6 +222,26 @@ class StepBoundary:
             for running in (ready, holding):
                 running.cancel()
             await asyncio.gather(ready, holding, return_exceptions=True)
+
+
+_PATIENCE: Final = 10.0
+"""Seconds within which a step boundary must come for a consistent checkpoint."""
+
+
+@contextlib.asynccontextmanager
+async def between_steps(session: Session, graph: Graph, handles: frozenset[Operation]) -> AsyncIterator[bool]:
+    """Let no step change the variables of these handles inside the block. Yields False if a step may."""
+    async with contextlib.AsyncExitStack() as held:
+        boundaries: list[StepBoundary] = graph.get_collection(GraphKeys.STEP_BOUNDARIES)
+        for boundary in boundaries:
+            await held.enter_async_context(boundary.held(session))
+        if boundaries:
+            yield True
+            return
+        reached = await held.enter_async_context(session.boundary.between(handles, _PATIENCE))
+        if not reached:
+            _log.warning("steps that change variables are never all done: a checkpoint is taken amid them")
+        yield reached
 
 
 class SecondOrStepTimer:

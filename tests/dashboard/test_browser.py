@@ -94,6 +94,15 @@ async def _check_numbers(tab, monitor):
     await show(tab, "timeline")
     step = monitor.board.steps[max(monitor.board.steps)]
     assert f"Step {step.number} at" in await tab.until("document.querySelector('.muted').innerText")
+    await tab.run("document.querySelector('canvas.timeline').focus()")
+    first, second = sorted(step.bars, key=lambda bar: bar.start)[:2]
+    await tab.key("ArrowDown")
+    assert first.name in await tab.run("document.querySelector('.detail').innerText")
+    await tab.key("ArrowDown")
+    assert second.name in await tab.run("document.querySelector('.detail').innerText")
+    await tab.key("Escape")
+    assert await tab.run("document.querySelector('.detail').hidden")
+    assert await tab.run("document.querySelector('#pages [aria-current=page]').innerText") == "Timeline"
 
 
 async def _check_memory(tab):
@@ -122,6 +131,12 @@ IS_WHOLE = """(() => {
     });
 })()"""
 """Whether each box of the graph is in its window."""
+IS_LEGIBLE = """[...document.querySelectorAll(".graph .box")].every((box) => {
+    const names = [...box.querySelectorAll("text:not(.count)")].map((text) => text.getBoundingClientRect());
+    const shown = names.filter(({ height }) => height > 0);
+    return shown.length === 1 && shown[0].height >= 8 && shown[0].width <= box.querySelector("rect").getBoundingClientRect().width;
+})"""
+"""Whether each box of the graph has one name, in letters that can be read, and within the box."""
 
 
 async def _check_graph(tab):
@@ -133,15 +148,25 @@ async def _check_graph(tab):
         "document.querySelector('main').dataset.page === 'graph' && document.querySelector('.graph .scope')"
     )
     await tab.until(IS_WHOLE)
+    assert await tab.run(IS_LEGIBLE)
     before = await tab.run("document.querySelectorAll('.graph .box').length")
     await tab.run("document.querySelector('.graph .scope').focus()")
     await tab.key("Enter")
     await tab.until(f"document.querySelectorAll('.graph .box').length > {before}")
+    assert await tab.run("document.activeElement.matches('.graph .frame')")  # so Enter closes it again
+    await tab.key("Enter")
+    await tab.until(f"document.querySelectorAll('.graph .box').length === {before}")
+    assert await tab.run("document.activeElement.matches('.graph .scope')")
+    await tab.key("Escape")
+    assert "Nothing is selected" in await tab.run("document.querySelector('.panel').innerText")
+    await tab.run("document.querySelector('.graph .scope').dispatchEvent(new MouseEvent('dblclick'))")
+    await tab.until(f"document.querySelectorAll('.graph .box').length > {before}")
     await tab.run("document.querySelector('.graph .frame').dispatchEvent(new MouseEvent('dblclick'))")
     await tab.until(f"document.querySelectorAll('.graph .box').length === {before}")
     search = "document.querySelector('input[type=search]')"
-    await tab.run(f"{search}.value = 'replica1/loss'; {search}.dispatchEvent(new Event('input'))")
-    await tab.run("document.querySelector('.hits button').click()")
+    await tab.run(f"{search}.value = 'replica1/loss'; {search}.dispatchEvent(new Event('input')); {search}.focus()")
+    await tab.key("Enter")
+    assert await tab.run("document.activeElement.matches('.graph .box.selected')")
     text = await tab.until("document.querySelector('.panel').innerText")
     assert "replica1/loss" in text
     assert "recorded_run.py" in text

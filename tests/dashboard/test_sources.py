@@ -8,7 +8,7 @@ import pytest
 
 import aioflow as af
 from aioflow.dashboard.graph_source import MOST, graph_message
-from aioflow.dashboard.messages import Event, Graph, PlacedCall, Serving, Training, Waits
+from aioflow.dashboard.messages import Event, Graph, History, PlacedCall, Serving, Summaries, Training, Waits
 from aioflow.dashboard.watched import monitor_of
 from aioflow.session.training_report import TrainingReport
 
@@ -198,3 +198,55 @@ async def test_summaries_that_cannot_be_read_do_not_fail_the_training():
             (event,) = [each for each in board.since(0) if isinstance(each, Event)]
             assert event.text.startswith("TrainingSource sees nothing more: ValueError: ")
         await monitor.close()
+
+
+def shown(model):
+    kernel = model.layers[0].kernel
+    picture = af.summary.image("picture", af.reshape(kernel, [1, 2, 2, 1]))
+    return [kernel, picture, af.summary.scalar("largest", af.reduce_max(kernel))]
+
+
+class Batches:
+    """Three batches, as nobody can tell before."""
+
+    async def __aiter__(self):
+        for _ in range(3):
+            yield np.ones((4, 2), np.float32), np.ones((4, 2), np.float32)
+
+
+async def test_a_fit_shows_histograms_and_pictures_while_somebody_looks():
+    pytest.importorskip("PIL")
+    with af.Graph().as_default() as graph:
+        model = af.Sequential([af.layers.Input([2]), af.layers.Dense(2, name="dense")])
+        model.compile("sgd", "mse")
+        live = af.callbacks.LiveSummaries(shown, every=2)
+        async with af.Session(graph=graph) as session:
+            await model.fit(Batches(), epochs=2, verbose=0, callbacks=[live], session=session)
+            assert not [each for each in graph.get_operations() if each.type == "histogram_summary"]
+            monitor = monitor_of(session, clock)
+            with monitor.viewer() as board:
+                await asyncio.sleep(1)
+                await model.fit(Batches(), epochs=4, verbose=0, callbacks=[live], session=session)
+                await asyncio.sleep(1)
+                found, training = newest(board, Summaries), newest(board, Training)
+                assert [(each.tag, each.step) for each in found.histograms] == [("dense/kernel", 12)]
+                assert [(each.tag, each.step) for each in found.pictures] == [("picture/image/0", 12)]
+                assert sum(found.histograms[0].counts) == 4
+                assert (training.step, training.epoch) == (12, 3)
+                kernel = await session.run(model.layers[0].kernel)
+                (history,) = [each for each in board.since(0) if isinstance(each, History)]
+                assert history.series["value:largest"].values[-1] == pytest.approx(kernel.max())
+                await session.run(model.layers[0].kernel.assign(np.full((2, 2), np.nan, np.float32)))
+                await model.fit(
+                    Batches(), epochs=2, verbose=0, callbacks=[af.callbacks.LiveSummaries()], session=session
+                )
+                events = [each for each in board.since(0) if isinstance(each, Event)]
+                assert events[-1].text.startswith("no summaries after epoch 1: ")
+                wrong = af.callbacks.LiveSummaries([af.constant(1.0)])
+                with pytest.raises(TypeError, match=r"variables and results of af\.summary, not <af\.Tensor"):
+                    await model.fit(Batches(), verbose=0, callbacks=[wrong], session=session)
+                with af.Graph().as_default():
+                    other = af.callbacks.LiveSummaries([af.Variable(1.0, name="other")])
+                with pytest.raises(ValueError, match="'other' belongs to another graph than the model 'sequential'"):
+                    await model.fit(Batches(), verbose=0, callbacks=[other], session=session)
+            await monitor.close()

@@ -41,8 +41,12 @@ async def test_a_table_has_a_line_for_each_epoch_and_is_continued(model, tmp_pat
 async def test_event_files_have_the_logs_and_weights_and_are_closed_after_a_failure_too(model, tmp_path):
     board = TensorBoard(tmp_path, histogram_freq=2, update_freq="batch", write_steps_per_second=True)
     fail = callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: 1 / (2 - epoch))
+    told = []
+    listen = callbacks.LambdaCallback(on_train_begin=lambda logs: listen.session.listeners.add(told.append))
     with pytest.raises(ZeroDivisionError):
-        await model.fit(X, Y, 10, epochs=3, verbose=0, callbacks=[board, fail], validation_data=(X, Y))
+        await model.fit(X, Y, 10, epochs=3, verbose=0, callbacks=[listen, board, fail], validation_data=(X, Y))
+    (summaries,) = [report.summaries for report in told if report.summaries]
+    assert b"dense/kernel" in summaries
     trained = [value for event in events_of(tmp_path / "train") for value in event.summary.value]
     tags = [value.tag for value in trained]
     assert tags.count("batch_loss") == 4

@@ -1,6 +1,8 @@
 """What `fit`, `evaluate` and `predict` tell callbacks, and what callbacks do to a training."""
 
 import asyncio
+import io
+import sys
 
 import numpy as np
 import pytest
@@ -113,7 +115,18 @@ async def test_progress_is_written(model, capsys, verbose):
     text = capsys.readouterr().out
     assert ("Epoch 2/2" in text) == ("accuracy: " in text) == (verbose > 0)
     assert ("\r" in text) == (verbose == 1)
-    assert text.count("4/4 [====================]") >= (2 if verbose else 0)
+    assert text.count("4/4 [====================]  ") >= (2 if verbose == 1 else 0)
+    assert text.count("\n4/4  ") == (2 if verbose == 2 else 0)
+    await model.evaluate(X, Y, 16, verbose=verbose)
+    assert ("4 steps  " in capsys.readouterr().out) == (verbose > 0)
+
+
+async def test_training_goes_on_when_nobody_reads_its_bar_any_more(model, monkeypatch, caplog):
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    sys.stdout.close()
+    history = await model.fit(X, Y, 16, epochs=2)
+    assert history.epoch == [0, 1]
+    assert caplog.text.count("progress is not shown any more: I/O operation on closed file") == 1
 
 
 async def test_early_stopping_restores_the_best_weights_below_an_unbeaten_baseline(model):

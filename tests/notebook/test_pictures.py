@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import aioflow as af
+from aioflow.layers.callbacks import History
 from aioflow.notebook.card import COLOURS
 from aioflow.notebook.progress import EpochRow, EpochTable, ProgressLine
 from aioflow.notebook.scope_flow import flow
@@ -141,6 +142,59 @@ def test_a_tensor_and_an_operation_are_tables(graph):
     assert "taken by layer/product" in page(graph.get_tensor_by_name("x:0")).text
 
 
+def test_variables_queues_and_composed_tensors_are_tables(graph):
+    (weights,) = graph.get_collection(af.GraphKeys.GLOBAL_VARIABLES)
+    text = page(weights).text
+    for part in ("layer/weights Variable", "dtype float32", "shape [3, 2]", "trainable yes", "layer/read_variable"):
+        assert part in text
+    assert "built at" in text
+    assert "test_pictures.py:" in text
+    with graph.as_default():
+        queue = af.PaddingFIFOQueue(8, [af.int32, af.string], shapes=[[None], []], names=["ids", "text"], name="rows")
+        queue.dequeue(name="take")
+        sparse = af.SparseTensor([[0, 1]], [5.0], [2, 3])
+        slices = af.IndexedSlices(af.ones([1, 2], name="some"), [3])
+    text = page(queue).text
+    for part in ("rows PaddingFIFOQueue", "capacity 8", "ids int32[?] text string[]", "used by take"):
+        assert part in text
+    text = page(sparse).text
+    for part in ("SparseTensor", "shape [2, 3]", "int64[1, 2] constant", "values", "indices"):
+        assert part in text
+    text = page(slices).text
+    assert "IndexedSlices dtype float32 shape [?, 2]" in text
+    assert "values some:0 float32[1, 2]" in text
+
+
+def test_a_dataset_is_a_table_of_its_stages():
+    numbers = af.data.Dataset.range(10)
+    text = page(numbers.repeat().batch(4)).text
+    assert "Dataset 3 stages" in text
+    assert "1 range 10 10" in text
+    assert "2 repeat" in text
+    assert "no end" in text
+    both = page(af.data.Dataset.zip((numbers, numbers.map(lambda number: number)))).text
+    assert "3 zip 1, 2 10" in both
+    assert "an element decided by a function" in page(numbers.map(lambda number: number)).text
+    for _ in range(2000):
+        numbers = numbers.skip(0)
+    assert "1,951 more stages" in page(numbers).text
+
+
+async def test_a_model_and_its_history_are_tables():
+    with af.Graph().as_default():
+        assert "not built yet" in page(af.Sequential([af.layers.Dense(1)])).text
+        async with af.Sequential([af.layers.Input([3]), af.layers.Dense(1, name="dense")], name="net") as model:
+            text = page(model).text
+            assert "net Sequential Layer (class) Outputs Weights Parameters dense (Dense) [?, 1] [3, 1], [1] 4" in text
+            assert "Parameters: 4, of them trainable: 4" in text
+            model.compile("sgd", "mse")
+            x = np.ones((4, 3), np.float32)
+            history = await model.fit(x, x[:, :1], epochs=15, verbose=0, callbacks=[])
+    found = page(history)
+    assert "History 15 epochs … and 3 more epochs before epoch loss 4 " in found.text
+    assert f"15 {history.history['loss'][-1]:.4g}" in found.text
+
+
 async def test_a_session_a_placement_and_a_trace_are_shown(graph):
     graph = af.Graph()
     with graph.as_default():
@@ -226,7 +280,9 @@ def test_waits_and_deadlocks_are_shown():
 def test_hostile_names_are_texts():
     with af.Graph().as_default():
         constant = af.constant(HOSTILE.replace("\ud800", ""))
+        model = af.Sequential([af.layers.Dense(1)], name="<script>")
     assert "<script>" in page(constant.op).text
+    assert "<script>" in page(model).text
     page(constant)
     metadata = af.RunMetadata()
     metadata.step_stats += [stats(number, HOSTILE, HOSTILE) for number in range(3)]
@@ -234,13 +290,16 @@ def test_hostile_names_are_texts():
     edge = Edge(*[1, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, 2])
     caller = Caller(HOSTILE, 1.0, HOSTILE, HOSTILE)
     others = (HOSTILE,) * 5000
+    history = History()
+    history.on_epoch_end(0, {HOSTILE: HOSTILE})
     things = [
         metadata,
         Placement(tuple([Placed(*[HOSTILE] * 4)] * 10_000), 1.0),
         Placement(tuple([Placed("a", "b", f"{number}{HOSTILE}", "c") for number in range(1000)]), 1.0),
         Report((wait(1, HOSTILE),) * 30, (caller,) * 30, others[:30], (), (), (Cycle((edge,) * 5),)),
         EpochTable(500, [EpochRow(7, 1, 2, 0.1, {HOSTILE: 0.5})] * 400),
-        ProgressLine(HOSTILE, 3.0),
+        ProgressLine(HOSTILE, HOSTILE, 3.0),
+        history,
     ]
     for thing in things:
         assert "<script>" in page(thing).text

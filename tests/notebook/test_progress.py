@@ -77,7 +77,7 @@ async def test_fit_writes_lines_where_they_are_wanted(notebook, capsys):
     await fit(verbose=2)
     await fit(verbose=0)
     assert notebook.outputs == []
-    assert "Epoch 1/1\n4/4 [====" in capsys.readouterr().out
+    assert "Epoch 1/1\n4/4  " in capsys.readouterr().out
 
 
 def test_progress_is_a_bar_with_a_line(notebook, capsys):

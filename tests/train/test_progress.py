@@ -99,11 +99,14 @@ def test_a_line_of_a_terminal_is_drawn_anew_and_ends_with_what_was_told_last(clo
             progress.update(step, loss=np.float32(1 / step), workers=3, staleness=0.5)
     drawn = stream.getvalue().split(ANEW)
     assert drawn[1:3] == [
-        "step 1/100  loss 1  3 workers  staleness 0.5",
-        "step 3/100  loss 0.3333  320 examples/s  0:10 left  3 workers  staleness 0.5",
+        "step 1/100 [....................]  loss 1  3 workers  staleness 0.5",
+        "step 3/100 [=...................]  loss 0.3333  320 examples/s  0:10 left  3 workers  staleness 0.5",
     ]
     assert len(drawn) == 7
-    assert drawn[-1] == "step 11/100  loss 0.09091  320 examples/s  0:09 left  3 workers  staleness 0.5\n"
+    assert (
+        drawn[-1]
+        == "step 11/100 [==..................]  loss 0.09091  320 examples/s  0:09 left  3 workers  staleness 0.5\n"
+    )
 
 
 def test_elsewhere_a_line_is_printed_every_ten_seconds(clock):
@@ -272,9 +275,9 @@ async def test_the_hook_asks_for_values_only_when_they_are_shown(graph, clock):
         assert with_values == [True, False]
         await hook.end(session)
     first, second, last = stream.getvalue().split(ANEW)[1:]
-    assert first == "step 0/10"
-    assert second == "step 4/10  loss 0.25  16 examples/s  0:02 left  5 workers  staleness 2"
-    assert last == "step 5/10  loss 0.25  20 examples/s  0:01 left  5 workers  staleness 2\n"
+    assert first == "step 0/10 [....................]"
+    assert second == "step 4/10 [========............]  loss 0.25  16 examples/s  0:02 left  5 workers  staleness 2"
+    assert last == "step 5/10 [==========..........]  loss 0.25  20 examples/s  0:01 left  5 workers  staleness 2\n"
 
 
 async def test_the_hook_counts_the_tasks_that_train(graph, clock):

@@ -2,7 +2,7 @@
 
 import uPlot from "./vendor/uplot.js";
 import { h, fill } from "./dom.js";
-import { bytes, clock, number } from "./format.js";
+import { bytes, clock, number, tick } from "./format.js";
 import { colour, seriesColour } from "./theme.js";
 
 const HEIGHT = 150;
@@ -71,7 +71,7 @@ export class Chart {
       cursor: { y: false, drag: { x: true, y: false } },
       scales: { x: { time: !this.across }, y: { range: (_, least, most) => span(least, most, this.stacked) } },
       // powers of 2 for bytes
-      axes: [{ ...axis, size: 26, space: 70, values: (_, ticks) => ticks.map(this.across ? number : clock) }, { ...axis, size: 64, incrs: this.format === bytes ? POWERS : undefined, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : this.format(tick))) }],
+      axes: [{ ...axis, size: 26, space: 70, values: (_, places) => places.map(this.across ? number : clock) }, { ...axis, size: 64, incrs: this.format === bytes ? POWERS : undefined, values: (_, places) => places.map((place) => (place === null ? "" : tick(this.format(place)))) }],
       series: [{}, ...series],
       bands: this.stacked ? names.slice(1).map((_, place) => ({ series: [place + 2, place + 1] })) : undefined,
       hooks: { setCursor: [(plot) => this.showLegend(plot.cursor.idx)] },

@@ -27,6 +27,12 @@ function textOrElement(child) {
   return child instanceof Node ? child : document.createTextNode(String(child));
 }
 
+// Marks the element that stands for what is shown, with the kind of it: page, step.
+export function markCurrent(element, kind, isCurrent) {
+  if (isCurrent) element.setAttribute("aria-current", kind);
+  else element.removeAttribute("aria-current");
+}
+
 export function fill(element, ...children) {
   element.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined).map(textOrElement));
 }

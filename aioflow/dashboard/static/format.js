@@ -32,6 +32,11 @@ function digits(value) {
   return size >= 100 ? value.toFixed(0) : size >= 10 ? value.toFixed(1) : size >= 1 ? value.toFixed(2) : value.toPrecision(3).replace(/\.?0+$/, "");
 }
 
+// The text of a number beside an axis, without zeros at its end: 1.5, not 1.50.
+export function tick(text) {
+  return text.replace(/\.(\d*?)0+(?= |$)/, (_, kept) => (kept ? `.${kept}` : ""));
+}
+
 export function clock(time) {
   return new Date(time * 1000).toLocaleTimeString([], { hour12: false });
 }

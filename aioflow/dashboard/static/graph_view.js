@@ -9,14 +9,15 @@ const HEIGHT = 34;
 const READABLE = 0.45; // the zoom below which texts are too small
 const RECOGNIZABLE = 0.15; // the zoom below which boxes are too small
 const START = 0.7;
+const LEGIBLE = 0.7; // the zoom below which boxes have shorter names in larger letters
 
 export class GraphView {
-  // onSelect(path), onToggle(path): a box was chosen, or is to be opened or closed.
+  // onSelect(box), onToggle(path): a box was chosen, or none, or a scope is to be opened or closed.
   constructor({ onSelect, onToggle }) {
     this.onSelect = onSelect;
     this.onToggle = onToggle;
     this.layer = svg("g");
-    this.element = svg("svg", { class: "graph", role: "application", "aria-label": "graph: move by dragging, zoom by the wheel, open a scope by a double click or Enter" }, marker(), this.layer);
+    this.element = svg("svg", { class: "graph", role: "application", "aria-label": "graph: move by dragging or arrows, zoom by the wheel or + and -, open a scope by a double click or Enter" }, marker(), this.layer);
     this.at = { x: 20, y: 20, zoom: 1 };
     this.boxes = new Map();
     this.frames = new Map();
@@ -31,7 +32,9 @@ export class GraphView {
     this.observer.disconnect();
   }
 
+  // Draws the boxes; the one that had the focus keeps it, a scope also when it opens or closes.
   draw({ boxes, edges }) {
+    const focused = this.layer.contains(document.activeElement) ? document.activeElement.dataset.path : null;
     const layout = new dagre.graphlib.Graph({ compound: true, multigraph: false });
     layout.setGraph({ rankdir: "TB", nodesep: 18, ranksep: 34, marginx: 8, marginy: 8 });
     layout.setDefaultEdgeLabel(() => ({}));
@@ -48,13 +51,18 @@ export class GraphView {
       ...frames.map((box) => this.frame(box, layout.node(box.path))),
       ...edges.map((edge) => this.edge(edge, layout.edge(edge.source, edge.target))),
       ...plain.map((box) => this.box(box, layout.node(box.path))));
+    if (focused !== null) this.focus(focused);
+  }
+
+  focus(path) {
+    (this.boxes.get(path) ?? this.frames.get(path))?.group.focus({ preventScroll: true });
   }
 
   frame(box, place) {
-    this.frames.set(box.path, { place });
     const [x, y] = [place.x - place.width / 2, place.y - place.height / 2];
     const group = svg("g", { class: "frame", transform: `translate(${x} ${y})`, tabindex: 0, "aria-label": `open scope ${box.label}` },
       svg("title", {}, box.path), svg("rect", { width: place.width, height: place.height, rx: 9 }), svg("text", { x: 9, y: 15 }, `− ${short(box.label, 30)}`));
+    this.frames.set(box.path, { group, place });
     this.react(group, box);
     return group;
   }
@@ -64,7 +72,7 @@ export class GraphView {
       svg("title", {}, box.isScope ? `${box.path}: ${box.count} operations` : box.label));
     if (box.isScope) group.append(svg("rect", { x: 3, y: 3, width: WIDTH, height: HEIGHT, rx: 6, class: "shadow" }));
     const shape = svg("rect", { width: WIDTH, height: HEIGHT, rx: box.isScope ? 6 : 17 });
-    group.append(shape, svg("text", { x: WIDTH / 2, y: 21 }, short(box.label, box.isScope ? 15 : 19)));
+    group.append(shape, svg("text", { x: WIDTH / 2, y: 21, class: "near" }, short(box.label, box.isScope ? 15 : 19)), svg("text", { x: WIDTH / 2, y: 25, class: "far" }, short(box.label, box.isScope ? 9 : 10)));
     if (box.isScope) group.append(svg("text", { x: WIDTH - 6, y: 12, class: "count" }, number(box.count)));
     this.boxes.set(box.path, { group, shape, box, place });
     this.react(group, box);
@@ -82,10 +90,12 @@ export class GraphView {
   }
 
   react(group, box) {
+    group.dataset.path = box.path;
     group.addEventListener("click", () => { if (!this.moved) this.onSelect(box); });
     group.addEventListener("dblclick", () => (box.isScope ? this.onToggle(box.path) : null));
     group.addEventListener("keydown", (event) => {
       if (event.key === "Enter") { this.onSelect(box); if (box.isScope) this.onToggle(box.path); event.preventDefault(); }
+      if (event.key === "Escape") this.onSelect(null);
     });
   }
 
@@ -130,6 +140,7 @@ export class GraphView {
   move(at) {
     this.at = at;
     this.isFitted = false;
+    this.layer.classList.toggle("distant", at.zoom < LEGIBLE);
     this.layer.setAttribute("transform", `translate(${at.x} ${at.y}) scale(${at.zoom})`);
   }
 

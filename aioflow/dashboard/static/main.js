@@ -1,7 +1,7 @@
 // The frame of all pages: the connection, the navigation, the theme, the keys.
 
 import { connect, fetchDocument } from "./connection.js";
-import { fill, h } from "./dom.js";
+import { fill, h, markCurrent } from "./dom.js";
 import { short } from "./format.js";
 import * as cluster from "./pages/cluster.js";
 import * as graph from "./pages/graph.js";
@@ -38,7 +38,7 @@ function mount(name, wish = null) {
   main.replaceChildren();
   main.dataset.page = name;
   mounted = { name, page: PAGES[name].mount(main, store, go, wish) };
-  for (const each of document.querySelectorAll("#pages a")) each.toggleAttribute("aria-current", each.hash === `#${name}`);
+  for (const each of document.querySelectorAll("#pages a")) markCurrent(each, "page", each.hash === `#${name}`);
   document.querySelector("#pages a[aria-current]").scrollIntoView({ block: "nearest", inline: "nearest" });
   document.title = `${PAGES[name].title}: aioflow`;
 }

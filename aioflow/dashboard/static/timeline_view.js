@@ -14,7 +14,7 @@ export class TimelineView {
   constructor(onSelect, onLook) {
     this.onSelect = onSelect;
     this.onLook = onLook;
-    this.canvas = h("canvas", { class: "timeline", tabindex: 0, role: "application", "aria-label": "timeline of a step: wheel or + and - zoom, dragging or arrows move, f fits" });
+    this.canvas = h("canvas", { class: "timeline", tabindex: 0, role: "application", "aria-label": "timeline of a step: wheel or + and - zoom, dragging or arrows left and right move, arrows up and down choose an operation, f fits" });
     this.tip = h("div", { class: "tip", hidden: true });
     this.element = h("div", { class: "card timeline-host" }, this.canvas, this.tip);
     this.observer = new ResizeObserver(() => this.draw());
@@ -169,16 +169,32 @@ export class TimelineView {
     });
     this.canvas.addEventListener("pointerup", (event) => {
       from = null;
-      if (!moved) { this.selected = this.barAt(event.offsetX, event.offsetY) ?? null; this.onSelect(this.selected); this.draw(); }
+      if (!moved) this.select(this.barAt(event.offsetX, event.offsetY) ?? null);
     });
     this.canvas.addEventListener("pointerleave", () => { this.tip.hidden = true; });
     this.canvas.addEventListener("wheel", (event) => { event.preventDefault(); this.zoom(Math.exp(event.deltaY / 400), this.timeAt(event.offsetX)); }, { passive: false });
     this.canvas.addEventListener("keydown", (event) => {
       const span = this.end - this.begin;
       const middle = (this.begin + this.end) / 2;
-      const actions = { "+": () => this.zoom(0.7, middle), "-": () => this.zoom(1.4, middle), f: () => this.fit(), ArrowLeft: () => this.look(this.begin - span / 8, this.end - span / 8), ArrowRight: () => this.look(this.begin + span / 8, this.end + span / 8) };
+      const actions = { "+": () => this.zoom(0.7, middle), "-": () => this.zoom(1.4, middle), f: () => this.fit(), ArrowLeft: () => this.look(this.begin - span / 8, this.end - span / 8), ArrowRight: () => this.look(this.begin + span / 8, this.end + span / 8), ArrowDown: () => this.walk(1), ArrowUp: () => this.walk(-1), Escape: () => this.select(null) };
       if (actions[event.key]) { actions[event.key](); event.preventDefault(); }
     });
+  }
+
+  select(bar) {
+    this.selected = bar;
+    this.onSelect(bar);
+    this.draw();
+  }
+
+  // Chooses the operation that began after, or before, the chosen one, and moves to it if it is out of sight.
+  walk(by) {
+    const bars = [...this.step.bars].sort((first, second) => first.start - second.start);
+    const bar = bars.at(Math.min(bars.length - 1, Math.max(0, bars.indexOf(this.selected) + by)));
+    if (!bar) return;
+    const span = this.end - this.begin;
+    if (bar.end < this.begin || bar.start > this.end) this.look(bar.start - span / 2, bar.start + span / 2);
+    this.select(bar);
   }
 
   zoom(factor, around) {

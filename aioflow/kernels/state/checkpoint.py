@@ -18,6 +18,7 @@ import numpy as np
 
 from aioflow import checkpoint, errors
 from aioflow.checkpoint import Checkpoint, Draft, Piece, ShardRecord, differences
+from aioflow.files.byte_count import ByteCount, current_count
 from aioflow.files.filesystem import Files
 from aioflow.graph.op import op
 from aioflow.kernels.context import Context
@@ -90,7 +91,8 @@ async def _(
     count: int,
 ) -> Array:
     pieces = {name: _piece(value, part) for name, value, part in zip(names, values, slices, strict=True)}
-    return _scalar(await ctx.step.with_files(_write, text_of(path), _text(token), number, count, pieces))
+    draft = text_of(path), _text(token), current_count()
+    return _scalar(await ctx.step.with_files(_write, *draft, number, count, pieces))
 
 
 def _piece(value: Array, part: Slice) -> Piece:
@@ -99,8 +101,10 @@ def _piece(value: Array, part: Slice) -> Piece:
     return Piece(array, full, start)
 
 
-def _write(files: Files, path: bytes, token: str, number: int, count: int, pieces: dict[str, Piece]) -> bytes:
-    record = Draft(path, token, files).write_shard(number, count, pieces)
+def _write(
+    files: Files, path: bytes, token: str, written: ByteCount | None, number: int, count: int, pieces: dict[str, Piece]
+) -> bytes:
+    record = Draft(path, token, files, written).write_shard(number, count, pieces)
     return json.dumps(record.to_json()).encode()
 
 
@@ -221,9 +225,14 @@ class Source(NamedTuple):
 
 
 class Opened:
-    """The checkpoints that a step reads on one task: each is opened once."""
+    """The checkpoints that a step reads on one task: each is opened once.
+
+    Attributes:
+        count: counts the bytes that the step reads.
+    """
 
     def __init__(self) -> None:
+        self.count: Final = current_count()
         self._lock = threading.Lock()
         self._found: dict[Source, Checkpoint] = {}
 
@@ -232,6 +241,7 @@ class Opened:
         with self._lock:
             if source not in self._found:
                 self._found[source] = source.open(files)
+                self._found[source].count = self.count
             return self._found[source]
 
 
@@ -253,6 +263,8 @@ def _check(
             f"{os.fsdecode(source.path)!r} does not match the variables to restore; none was restored: "
             f"{'; '.join(different)}"
         )
+    if opened.count is not None:
+        opened.count.expect(sum(piece.size for name in wanted for _, piece in found.tensors[name].pieces))
 
 
 def _like(found: Checkpoint, name: str, dtype: DType, shape: TensorShape, reshape: bool) -> tuple[DType, ShapeLike]:

@@ -25,7 +25,7 @@ class GraphPage {
     this.view = new GraphView({ onSelect: (box) => this.select(box), onToggle: (path) => this.toggle(path) });
     this.panel = h("aside", { class: "card panel", "aria-live": "polite" });
     this.colours = h("select", { "aria-label": "colour by", onchange: () => this.paint() }, ["device", "time", "memory", "type"].map((name) => h("option", { value: name }, `colour by ${name}`)));
-    this.search = h("input", { type: "search", placeholder: "find an operation", "aria-label": "find an operation", oninput: () => this.find() });
+    this.search = h("input", { type: "search", placeholder: "find an operation", "aria-label": "find an operation", oninput: () => this.find(), onkeydown: (event) => { if (event.key === "Enter") this.hits.querySelector("button")?.click(); } });
     this.hits = h("div", { class: "hits", hidden: true });
     this.key = h("div", { class: "legend" });
     this.note = h("span", { class: "muted" }, "loading the graph…");
@@ -156,7 +156,7 @@ class GraphPage {
   describe() {
     const box = this.selected;
     if (!box || !this.model) {
-      fill(this.panel, h("h2", {}, "Nothing is selected"), h("p", { class: "muted" }, "Click an operation or a scope. A double click, or Enter, opens and closes a scope."));
+      fill(this.panel, h("h2", {}, "Nothing is selected"), h("p", { class: "muted" }, "Click an operation or a scope. A double click, or Enter, opens and closes a scope. Enter in the field above shows the first operation that is found."));
       return;
     }
     const rows = box.isScope ? this.scopeRows(box) : this.nodeRows(this.model.nodes[box.numbers[0]]);
@@ -203,7 +203,9 @@ class GraphPage {
     const path = `op:${this.model.byName.get(name)}`;
     this.view.show(path);
     const found = this.view.boxes.get(path);
-    if (found) this.select(found.box);
+    if (!found) return;
+    this.view.focus(path);
+    this.select(found.box);
   }
 
   recolour() {

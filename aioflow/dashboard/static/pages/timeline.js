@@ -1,7 +1,7 @@
 // Timeline: a traced step in time, chosen from the last ones.
 
 import { addressOf } from "../connection.js";
-import { h, fill } from "../dom.js";
+import { h, fill, markCurrent } from "../dom.js";
 import { bytes, clock, seconds } from "../format.js";
 import { TimelineView } from "../timeline_view.js";
 
@@ -39,6 +39,7 @@ class TimelinePage {
   // A bar for each traced step: the higher, the longer it took.
   showChoices(steps, shown) {
     this.shown = shown;
+    const focused = this.choices.contains(document.activeElement) ? document.activeElement.dataset.number : null;
     const most = Math.max(...steps.map((step) => step.seconds));
     fill(this.choices, steps.map((step) => {
       const bar = h("i", {});
@@ -47,11 +48,12 @@ class TimelinePage {
       button.dataset.number = step.number;
       return button;
     }));
+    if (focused !== null) this.choices.querySelector(`[data-number="${focused}"]`)?.focus();
     this.mark();
   }
 
   mark() {
-    for (const button of this.choices.children) button.toggleAttribute("aria-current", Number(button.dataset.number) === this.number);
+    for (const button of this.choices.children) markCurrent(button, "step", Number(button.dataset.number) === this.number);
   }
 
   choose(number) {
