@@ -17,7 +17,7 @@ Everything public is listed here, and imported when a program first names it. Im
 from aioflow.lazy import Face
 
 _face = Face(__name__, {
-    ".": "dashboard data errors launch layers onnx porting saved_model serving summary train version",
+    ".": "dashboard data errors launch layers onnx porting saved_model serving summary tensorflow_files train version",
     "aioflow.autodiff.aggregate": "AggregationMethod",
     "aioflow.autodiff.gradients": "UnconnectedGradients gradients hessians",
     "aioflow.autodiff.rules": "NoGradient NotDifferentiable RegisterGradient no_gradient",

@@ -34,6 +34,7 @@ from aioflow import porting as porting
 from aioflow import saved_model as saved_model
 from aioflow import serving as serving
 from aioflow import summary as summary
+from aioflow import tensorflow_files as tensorflow_files
 from aioflow import train as train
 from aioflow import version as version
 from aioflow.autodiff.aggregate import AggregationMethod as AggregationMethod
@@ -566,12 +567,12 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "BatchQueue",
     "string_to_number", "string_upper", "strings", "substr", "subtract", "summarize_value", "summary", "svd", "switch",
     "switch_case", "tables_initializer", "tan", "tanh", "tensor_scatter_add", "tensor_scatter_nd_add",
     "tensor_scatter_nd_max", "tensor_scatter_nd_min", "tensor_scatter_nd_sub", "tensor_scatter_nd_update",
-    "tensor_scatter_sub", "tensor_scatter_update", "tensordot", "tile", "timestamp", "to_bfloat16", "to_complex128",
-    "to_complex64", "to_double", "to_float", "to_int32", "to_int64", "top_k", "trace", "train", "trainable_variables",
-    "transpose", "truediv", "truncated_normal", "truncated_normal_initializer", "truncatediv", "truncatemod", "tuple",
-    "uint16", "uint2", "uint32", "uint4", "uint64", "uint8", "uniform_unit_scaling_initializer", "unique",
-    "unique_with_counts", "unravel_index", "unsorted_segment_max", "unsorted_segment_mean", "unsorted_segment_min",
-    "unsorted_segment_prod", "unsorted_segment_sqrt_n", "unsorted_segment_sum", "unstack",
+    "tensor_scatter_sub", "tensor_scatter_update", "tensordot", "tensorflow_files", "tile", "timestamp", "to_bfloat16",
+    "to_complex128", "to_complex64", "to_double", "to_float", "to_int32", "to_int64", "top_k", "trace", "train",
+    "trainable_variables", "transpose", "truediv", "truncated_normal", "truncated_normal_initializer", "truncatediv",
+    "truncatemod", "tuple", "uint16", "uint2", "uint32", "uint4", "uint64", "uint8", "uniform_unit_scaling_initializer",
+    "unique", "unique_with_counts", "unravel_index", "unsorted_segment_max", "unsorted_segment_mean",
+    "unsorted_segment_min", "unsorted_segment_prod", "unsorted_segment_sqrt_n", "unsorted_segment_sum", "unstack",
     "variable_axis_size_partitioner", "variable_creator_scope", "variable_op_scope", "variable_scope",
     "variables_initializer", "variance_scaling_initializer", "verify_tensor_all_finite", "version", "weights_broadcast",
     "where", "where_v2", "while_loop", "with_dependencies", "write_file", "xdivy", "xlogy", "zeros",

@@ -60,6 +60,7 @@ SHOWN: Final = {
     "aioflow.dashboard": "af.dashboard",
     "aioflow.serving": "af.serving",
     "aioflow.summary": "af.summary",
+    "aioflow.tensorflow_files": "af.tensorflow_files",
     "aioflow.tensors.nest": "af.nest",
     "aioflow.train": "af.train",
     "aioflow.version": "af.version",

@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from aioflow import errors
+from aioflow.checkpoint.bundle import INDEX as BUNDLE
+from aioflow.checkpoint.bundle import Bundle
 from aioflow.checkpoint.manifest import INDEX, MANIFEST, files_in_index, index, read_json, read_manifest
 from aioflow.checkpoint.reading import Checkpoint
 from aioflow.checkpoint.retention import series
@@ -31,9 +33,10 @@ _INVALID: Final = (
 
 
 def list_checkpoints(directory: Path, files: Files = FILES) -> list[Checkpoint]:
-    """Return the valid checkpoints in a directory, opened by `Checkpoint.open`, newest last."""
+    """Return the valid checkpoints in a directory, also TensorFlow's, opened by `Checkpoint.open`, newest last."""
     given, storage = _storage(directory, files)
-    paths = [f"{given}/{entry}" for entry in storage.entries() if not entry.startswith(".")]
+    names = [entry.removesuffix(BUNDLE) for entry in storage.entries() if not entry.startswith(".")]
+    paths = [f"{given}/{name}" for name in dict.fromkeys(names) if name]
     found = [checkpoint for checkpoint in (_open_if_valid(path, files) for path in paths) if checkpoint is not None]
     return sorted(found, key=lambda checkpoint: (checkpoint.created, checkpoint.path))
 
@@ -50,7 +53,8 @@ def last_checkpoints(directory: Path, files: Files = FILES) -> list[Checkpoint]:
     The file `checkpoint` names them. A process that dies while it saves leaves a newer one that the file does not name.
     """
     pointed = set(_read_pointer(_storage(directory, files)[1]))
-    found = [(_last_part(each.path), each) for each in list_checkpoints(directory, files)]
+    own = [each for each in list_checkpoints(directory, files) if not isinstance(each, Bundle)]
+    found = [(_last_part(each.path), each) for each in own]
     newest = {series(name): each.created for name, each in found if name in pointed}
     return [each for name, each in found if name in pointed or each.created > newest.get(series(name), math.inf)]
 

@@ -79,10 +79,15 @@ class Checkpoint:
 
         The bytes of a tensor are checked when it is read. NotFoundError if there is no checkpoint, DataLossError if it
         is damaged, UnimplementedError for another version of the format, PermissionDeniedError if the manifest names
-        files elsewhere or links.
+        files elsewhere or links. Where TensorFlow has written a checkpoint, of which the path names the files without
+        their ends, it opens that.
         """
+        from aioflow.checkpoint import bundle  # it makes a Checkpoint
+
         given = as_name(path).rstrip("/")
         storage, name = locate(given, files)
+        if bundle.has_bundle(storage, name):
+            return bundle.open_bundle(storage, name, given)
         try:
             manifest = read_manifest(storage, name, given)
         except errors.NotFoundError:

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from aioflow.dashboard.messages import Histogram, Picture, clip
-from aioflow.kernels.data.message_wire import BYTES, EIGHT, FOUR, Part, fields, parts
+from aioflow.files.message_wire import BYTES, EIGHT, FOUR, Part, fields, parts
 
 LARGEST: Final = 200_000
 """Bytes of a picture that is shown."""

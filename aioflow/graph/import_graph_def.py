@@ -59,7 +59,8 @@ def import_graph_def(
     """
     if not isinstance(graph_def, GraphDef):
         raise TypeError(
-            f"a GraphDef is needed, not {type(graph_def).__name__}; see GraphDef.from_json and from_msgpack"
+            f"a GraphDef is needed, not {type(graph_def).__name__}; see GraphDef.from_json and from_msgpack, and for "
+            "graphs of TensorFlow af.tensorflow_files.import_graph_def"
         )
     graph = get_default_graph()
     with graph.transaction(), graph.name_scope("import" if name is None else name) as scope:

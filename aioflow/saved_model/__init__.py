@@ -6,6 +6,7 @@
 
 `export` finds the part of a graph that signatures need, `saving` takes the values of variables, and `writing` makes the
 directory. `reading` checks a directory, and `loading` adds its operations to a graph. `manifest` describes the format.
+`from_tensorflow` loads a directory that TensorFlow wrote.
 This folder may use the session and what lies below it; it never serves a request.
 """
 

@@ -21,6 +21,7 @@ from aioflow.saved_model.signature import Signature
 from aioflow.saved_model.tables import build_import, stored_names
 from aioflow.saved_model.warmup import WarmUpRequest
 from aioflow.session import Session
+from aioflow.tensorflow_files.saved_models import is_tensorflow_model
 from aioflow.tensors.dtypes import Array
 from aioflow.tensors.recursion import safe_repr
 
@@ -82,7 +83,8 @@ async def load(
     Raises:
         NotFoundError: there is no such directory.
         DataLossError: it is damaged, or was written only in part.
-        UnimplementedError: it is of a later version of the format.
+        UnimplementedError: it is of a later version of the format, or has ops of TensorFlow that aioflow does not have,
+            all of which the error lists.
         PermissionDeniedError: it names files elsewhere, or has links in the place of files.
         InvalidArgumentError: it is a meta graph, or a variable is shared with another dtype or shape.
 
@@ -97,6 +99,10 @@ async def load(
     """
     if not isinstance(session, Session):
         raise TypeError(f"load needs an af.Session, not {safe_repr(session)}")
+    if await asyncio.to_thread(is_tensorflow_model, directory):
+        from aioflow.saved_model.from_tensorflow import load_tensorflow  # it makes a LoadedModel
+
+        return await load_tensorflow(directory, session, name, container)
     stored = await asyncio.to_thread(read, directory)
     return await load_stored(stored, session, name, keep_devices, container)
 
@@ -143,7 +149,7 @@ def _build(stored: StoredModel, nodes: GraphDef, graph: Graph, name: str | None)
             found = cast("list[Tensor | Operation]", import_graph_def(nodes, return_elements=wanted, name=scope))
             by_name: dict[str, Any] = dict(zip(wanted, found, strict=True))
             variables = {
-                variable: _variable(
+                variable: variable_of(
                     by_name[f"{variable}:0"], variable in manifest.trainable, stored.variables[variable]
                 )
                 for variable in manifest.variables
@@ -181,7 +187,7 @@ def _signature(named: NamedSignature, tensors: Mapping[str, Tensor]) -> Signatur
     return Signature(inputs, outputs, method, named.repeat_while or None)
 
 
-def _variable(handle: Tensor, trainable: bool, value: Array) -> Variable:
+def variable_of(handle: Tensor, trainable: bool, value: Array) -> Variable:
     """Return the variable of a handle. Its initial value is the value that it has.
 
     ValueError if the stored value does not fit it.
@@ -218,14 +224,14 @@ async def _assign(session: Session, model: LoadedModel, tables: _Tables, stored:
         for name in fills
         if name not in kept
     }
-    for names in _in_parts(content):
+    for names in in_parts(content):
         feeds: dict[Any, Array] = {}
         for name in names:
             feeds |= zip(fills[name].inputs[1:], content[name], strict=True)
         await session.run([fills[name] for name in names], feeds)
 
 
-def _in_parts(content: Mapping[str, Sequence[Array]]) -> list[list[str]]:
+def in_parts(content: Mapping[str, Sequence[Array]]) -> list[list[str]]:
     """Return the names in parts whose values have at most `_PART` bytes, or of one name: each part is one message."""
     parts: list[list[str]] = []
     room = 0

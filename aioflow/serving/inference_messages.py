@@ -20,8 +20,8 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow import errors
-from aioflow.kernels.data import message_wire as wire
-from aioflow.kernels.data.message_wire import Part
+from aioflow.files import message_wire as wire
+from aioflow.files.message_wire import Part
 from aioflow.serving.failures import RequestRefusedError
 from aioflow.serving.inference_tensors import write_binary
 from aioflow.serving.limits import Limits

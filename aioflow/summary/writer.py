@@ -25,11 +25,11 @@ from typing import Any, ClassVar, Final, Literal, Self
 import numpy as np
 
 from aioflow import errors
+from aioflow.files.dtype_numbers import NUMBERS
 from aioflow.files.filesystem import translate_errors
 from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Operation
 from aioflow.graph.subgraph import Body
-from aioflow.kernels.data.tensor_wire import NUMBERS
 from aioflow.tensors.dtypes import DType, Spec, TensorShape
 from aioflow.tracing import NodeStats, RunMetadata, Transfer
 

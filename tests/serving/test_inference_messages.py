@@ -133,7 +133,7 @@ async def test_what_is_not_raw_is_bounded_as_json_is_before_it_is_read(monkeypat
     small = Limits(json=100)
     data = inference([{**X, "shape": [25]}], raw_input_contents=[bytes(100)])
     assert (await tensors(data, small))["x"].shape == (25,)
-    monkeypatch.setattr("aioflow.kernels.data.message_wire.integers", None)
+    monkeypatch.setattr("aioflow.files.message_wire.integers", None)
     with pytest.raises(RequestRefusedError, match="at most 100 are taken: send the tensors as raw_input_contents"):
         await tensors(inference([{**X, "shape": [25], "contents": {"fp32_contents": [1.0] * 25}}]), small)
 

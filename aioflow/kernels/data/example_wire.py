@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow.kernels.data import message_wire as wire
-from aioflow.kernels.data.message_wire import Part, content, fields, parts, read_varint
+from aioflow.files import message_wire as wire
+from aioflow.files.message_wire import Part, content, fields, parts, read_varint
 from aioflow.tensors.as_array import AnyArray
 
 BYTES, FLOATS, INTS = 1, 2, 3

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 
 import numpy as np
 
-from aioflow.kernels.data import message_wire as wire
+from aioflow.files import message_wire as wire
 from aioflow.tensors.recursion import safe_repr
 
 _FLOATS: Final = {"float": ("<f", wire.FOUR), "double": ("<d", wire.EIGHT)}
@@ -145,6 +145,8 @@ class Message:
         value = self._values[name]
         if isinstance(value, Message):
             return name in self._given or any(value._present())
+        if field.oneof and not field.repeated:
+            return name in self._given  # a member of a group is there although it is 0
         return bool(len(value)) if field.repeated or field.key else value != _default(field)
 
     def _present(self) -> Iterator[tuple[str, Field]]:

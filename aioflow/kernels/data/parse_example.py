@@ -7,10 +7,10 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow import errors
+from aioflow.files.message_wire import Part
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import op
 from aioflow.kernels.data.example_wire import NAMES, feature_lists_of, feature_of, features_of
-from aioflow.kernels.data.message_wire import Part
 from aioflow.kernels.families import CPU
 from aioflow.tensors import dtypes
 from aioflow.tensors.as_array import AnyArray

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow.kernels.data import message_wire as wire
+from aioflow.files import message_wire as wire
+from aioflow.files.message_wire import content, number, parts
 from aioflow.kernels.data import tensor_wire
-from aioflow.kernels.data.message_wire import content, number, parts
 from aioflow.tensors.as_array import AnyArray
 
 _TAG: Final = 1

@@ -14,20 +14,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow.kernels.data import message_wire as wire
-from aioflow.kernels.data.message_wire import Part, content, fields, number, read_varint
+from aioflow.files import message_wire as wire
+from aioflow.files.dtype_numbers import NUMBERS
+from aioflow.files.message_wire import Part, content, fields, number, read_varint
 from aioflow.tensors import dtypes
 from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.dtypes import DType, as_dtype
 from aioflow.tensors.object_arrays import full_array, make_array, to_list
 
-NUMBERS: Final = {
-    dtypes.float32: 1, dtypes.float64: 2, dtypes.int32: 3, dtypes.uint8: 4, dtypes.int16: 5, dtypes.int8: 6,
-    dtypes.string: 7, dtypes.complex64: 8, dtypes.int64: 9, dtypes.bool_: 10, dtypes.bfloat16: 14, dtypes.uint16: 17,
-    dtypes.complex128: 18, dtypes.float16: 19, dtypes.resource: 20, dtypes.uint32: 22, dtypes.uint64: 23,
-    dtypes.float8_e5m2: 24, dtypes.float8_e4m3fn: 25,
-}  # fmt: skip
-"""The numbers of TensorFlow's DataType."""
 _DTYPES: Final = {kind: dtype for dtype, kind in NUMBERS.items() if dtype is not dtypes.resource}
 CARRIED: Final = frozenset(_DTYPES.values())
 """The dtypes of arrays that have such a message."""

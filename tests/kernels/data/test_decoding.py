@@ -18,7 +18,8 @@ from PIL import Image
 
 import aioflow as af
 from aioflow import errors
-from aioflow.kernels.data import example_wire, message_wire
+from aioflow.files import message_wire
+from aioflow.kernels.data import example_wire
 from tests.support.evaluate import evaluate
 
 TABLE = json.loads((Path(__file__).parents[2] / "data" / "input.json").read_text())
