@@ -88,6 +88,11 @@ class SignatureRunner:
             self._batcher.observer = tell if observers else None
 
     @property
+    def is_open(self) -> bool:
+        """Whether its session is open."""
+        return not self._session.closed
+
+    @property
     def has_room(self) -> bool:
         """Whether a further row may wait."""
         return self._batcher is None or self._batcher.has_room
@@ -99,6 +104,9 @@ class SignatureRunner:
 
     async def run(self, inputs: Mapping[str, Any], outputs: Sequence[str] | None, priority: int) -> Outputs:
         """Return outputs by name, all by default. Raises as `ServedVersion.infer` does."""
+        if self._session.closed:
+            text = "was closed: remove the model, or keep the session open while it is served"
+            raise errors.UnavailableError(f"the session of signature {self._name!r} {text}")
         wanted = self._outputs if outputs is None else self.wanted(outputs)
         values = self._values(inputs)
         if not isinstance(priority, int) or not 0 <= priority < self._priorities:

@@ -87,6 +87,45 @@ async def test_requests_that_run_keep_their_values_and_hold_back_no_publication(
     del GATES["published"]
 
 
+async def test_the_graph_of_the_training_stays_as_it_is_and_may_be_finalized():
+    pair = Pair(gate="finalized")
+    async with af.Session(graph=pair.graph) as session, Models() as models:
+        await session.run(pair.init)
+        size = len(pair.graph.get_operations())
+        pair.graph.finalize()
+        for first in (0, 3):
+            gate = GATES["finalized"] = Gate()
+            publication = await models.publish("pair", session, pair.signatures)
+            slow = asyncio.create_task(ask(models))
+            await gate.arrived()
+            for _ in range(3):
+                await session.run(pair.step)
+                await publication.step()
+            gate.open()
+            assert [await slow, await ask(models)] == [[first, first], [first + 3, first + 3]]
+            await models.remove("pair")
+        assert len(pair.graph.get_operations()) == size
+        states = [each for each in session._engine.state.resources.alive() if isinstance(each, VariableState)]
+        assert sorted(each.name for each in states) == ["first", "second"]
+    del GATES["finalized"]
+
+
+async def test_a_model_whose_training_session_was_closed_is_not_ready():
+    pair = Pair()
+    async with Models() as models:
+        async with af.Session(graph=pair.graph) as session:
+            await session.run(pair.init)
+            publication = await models.publish("pair", session, pair.signatures)
+            assert models.ready
+        assert not models.ready
+        assert not models.find("pair").ready
+        with pytest.raises(errors.UnavailableError, match="the session of signature 'serving_default' was closed"):
+            await ask(models)
+        with pytest.raises(RuntimeError, match="the session is closed"):
+            await publication.publish()
+        await models.remove("pair")
+
+
 async def test_a_queue_is_that_of_the_training():
     with af.Graph().as_default() as graph:
         x = af.placeholder(af.float32, [None], name="x")
