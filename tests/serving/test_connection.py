@@ -159,6 +159,30 @@ async def test_the_request_of_a_client_that_leaves_is_cancelled_and_a_flood_of_r
 
 
 @pytest.mark.sockets
+async def test_a_client_that_ends_its_half_of_the_connection_gets_all_responses():
+    version = affine()
+    version.gate = Gate()
+    async with connected(version) as (server, reader, writer):
+        (connection,) = server._connections
+        writer.write((head() + BODY) * 2 + head()[:20])
+        writer.write_eof()
+        await version.gate.arrived(1)
+        await until(lambda: connection._probes is not None)
+        version.gate.open()
+        assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        for _ in range(2):
+            status, _, body = await read(reader)
+            assert (status, json.loads(body)) == (200, ANSWER)
+        assert await reader.read() == b""
+        await until(lambda: not server._connections)
+    assert version.cancelled == 0
+    async with connected(version) as (server, reader, writer):
+        writer.write(head() + BODY[:5])
+        writer.write_eof()
+        assert await reader.read() == b""
+
+
+@pytest.mark.sockets
 @pytest.mark.slow
 async def test_clients_that_leave_at_each_stage_leave_nothing_and_harm_no_other():
     version, count, at_once = affine(), amount(1_000, 10_000), 250
