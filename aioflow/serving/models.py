@@ -232,6 +232,7 @@ class Models:
         Raises:
             NotFoundError: there is none; the text names those that there are.
             InvalidArgumentError: both a version and a label are given.
+            TypeError: a version is no whole number.
             UnavailableError: the model has no version that can be served yet.
         """
         if self._closed:
