@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from aiohttp import web
 from aiohttp.http import HttpVersion11
-from aiohttp.http_exceptions import ContentEncodingError
 from aiohttp.web_protocol import RequestHandler
 
 from aioflow import errors
@@ -99,7 +98,9 @@ class HttpServer:
     def _other(self) -> RequestHandler:
         """Return the protocol that takes over a connection."""
         loop = asyncio.get_running_loop()
-        settings: dict[str, Any] = {"access_log": None, "keepalive_timeout": _IDLE_OF_OTHERS}
+        settings: dict[str, Any] = {
+            "access_log": None, "keepalive_timeout": _IDLE_OF_OTHERS, "auto_decompress": False,
+        }  # fmt: skip
         protocol = _Handler(self._others, loop=loop, **settings)
         self._unasked[protocol] = loop.time()
         return protocol
@@ -124,7 +125,7 @@ class HttpServer:
         try:
             if "expect" in request.headers:
                 await _expect(request)
-            response = await answer(self.service, request, request.path)
+            response = await answer(self.service, request, request.path, unpacked=False)
         except RequestRefusedError as error:
             response = _refusal(error.status, error.text)
         finally:
@@ -164,7 +165,6 @@ class _Handler(RequestHandler):
         """Return the response for an error that aiohttp has found, behind which the connection is closed."""
         if status >= 500:
             return super().handle_error(request, status, exc, message)
-        status = 415 if isinstance(exc, ContentEncodingError) else status
         response = _refusal(status, message or HTTPStatus(status).phrase)
         response.force_close()
         return response
