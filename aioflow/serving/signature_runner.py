@@ -104,18 +104,21 @@ class SignatureRunner:
 
     async def run(self, inputs: Mapping[str, Any], outputs: Sequence[str] | None, priority: int) -> Outputs:
         """Return outputs by name, all by default. Raises as `ServedVersion.infer` does."""
-        if self._session.closed:
-            text = "was closed: remove the model, or keep the session open while it is served"
-            raise errors.UnavailableError(f"the session of signature {self._name!r} {text}")
         wanted = self._outputs if outputs is None else self.wanted(outputs)
         values = self._values(inputs)
         if not isinstance(priority, int) or not 0 <= priority < self._priorities:
             raise self._error(f"has no priority {safe_repr(priority)}, only 0 to {self._priorities - 1}")
-        if self._batcher is None:
-            return await self._plain(wanted)(*values)
-        if len(values[0]) > self._most_rows:
-            raise self._error(f"takes {self._most_rows} rows at most, max_waiting, and was given {len(values[0])}")
-        results = await self._batcher(*values, priority=priority)
+        try:
+            if self._batcher is None:
+                return await self._plain(wanted)(*values)
+            if len(values[0]) > self._most_rows:
+                raise self._error(f"takes {self._most_rows} rows at most, max_waiting, and was given {len(values[0])}")
+            results = await self._batcher(*values, priority=priority)
+        except RuntimeError:
+            if self.is_open:
+                raise
+            text = "was closed: remove the model, or keep the session open while it is served"
+            raise errors.UnavailableError(f"the session of signature {self._name!r} {text}") from None
         return results if outputs is None else {name: results[name] for name in wanted}
 
     def _plain(self, wanted: tuple[str, ...]) -> Callable[..., Awaitable[Outputs]]:

@@ -9,7 +9,7 @@ import aioflow as af
 from aioflow import errors
 from aioflow.resources.containers import VariableState, drop_shared
 from aioflow.saved_model import Signature
-from aioflow.serving import Models, Replica
+from aioflow.serving import Models, Replica, http_error
 from aioflow.testing import Gate, cluster
 from tests.support.doubles import gated
 from tests.support.saved_models import GATES, gate_by_name, rows, turns
@@ -111,12 +111,20 @@ async def test_the_graph_of_the_training_stays_as_it_is_and_may_be_finalized():
 
 
 async def test_a_model_whose_training_session_was_closed_is_not_ready():
-    pair = Pair()
+    pair = Pair(gate="closing")
+    gate = GATES["closing"] = Gate()
     async with Models() as models:
         async with af.Session(graph=pair.graph) as session:
             await session.run(pair.init)
-            publication = await models.publish("pair", session, pair.signatures)
+            batching = af.serving.Batching(max_rows=1)
+            publication = await models.publish("pair", session, pair.signatures, batching=batching)
             assert models.ready
+            asking = [asyncio.create_task(ask(models)) for _ in range(6)]
+            await gate.arrived()
+            await turns()
+        for error in await asyncio.gather(*asking, return_exceptions=True):  # of those that run, and those that wait
+            assert http_error(error)[0] == 503
+        del GATES["closing"]
         assert not models.ready
         assert not models.find("pair").ready
         with pytest.raises(errors.UnavailableError, match="the session of signature 'serving_default' was closed"):
