@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Final
 
 _GO_ON: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-_PAUSES: Final = (0.02, 0.2, 2.0)
-"""The seconds between the probes: the first brings the refusal, the second is the one that fails. Some clients give up
-at the sixth."""
+_PAUSES: Final = (0.02, 0.02, 0.2, 2.0)
+"""The seconds before each probe. The first brings the refusal, the second is the one that fails. A quick answer needs
+none. Some clients give up at the sixth."""
 
 
 class Probes:
@@ -22,12 +22,15 @@ class Probes:
         self._transport: Final = transport
         self._pauses: Final[Iterator[float]] = iter(_PAUSES)
         self._timer: asyncio.TimerHandle | None = None
-        self._probe()
+        self._wait()
+
+    def _wait(self) -> None:
+        pause = next(self._pauses, None)
+        self._timer = None if pause is None else asyncio.get_running_loop().call_later(pause, self._probe)
 
     def _probe(self) -> None:
         self._transport.write(_GO_ON)
-        pause = next(self._pauses, None)
-        self._timer = None if pause is None else asyncio.get_running_loop().call_later(pause, self._probe)
+        self._wait()
 
     def stop(self) -> None:
         """Write no more. Twice is allowed."""
