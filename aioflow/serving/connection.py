@@ -116,8 +116,18 @@ class Connection(asyncio.Protocol):
         elif waited >= (first if self._arrived or self._is_first else idle):
             self._transport.abort()
 
-    def leave(self) -> None:
-        """Close the connection, unless a request has begun to arrive or is being answered."""
+    @property
+    def is_new(self) -> bool:
+        """Whether no request has begun to arrive since it was opened."""
+        return self._is_first and not self._arrived and self._task is None
+
+    def leave(self, young: float = 0.0) -> None:
+        """Close the connection, unless a request has begun to arrive or is being answered.
+
+        A new one stays open if it is younger than so many seconds.
+        """
+        if self.is_new and self._loop.time() - self._since < young:
+            return
         if self._task is None and not self._arrived:
             if not self._transport.get_write_buffer_size():
                 self._opened.discard(self)  # an idle client answers the end of TLS late: nothing waits for that
