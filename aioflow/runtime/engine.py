@@ -2,20 +2,23 @@
 
 import asyncio
 import functools
+import secrets
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aioflow import errors
-from aioflow.config import Config, RunOptions
+from aioflow.config import RunOptions
 from aioflow.devices.device import DeviceAttributes, attributes_of
 from aioflow.devices.memory import MemoryUse
+from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.control.lossy import savings_of
 from aioflow.kernels.state.resource_handles import live_queue
 from aioflow.plan.pipeline import Signature
 from aioflow.plan.placement.report import Placement
 from aioflow.queues import Queue
+from aioflow.resources.containers import drop_shared
 from aioflow.runtime.attempts import Attempt, note_run
 from aioflow.runtime.call import Call
 from aioflow.runtime.explain import Report, explain
@@ -68,6 +71,9 @@ class Engine(Protocol):
     @property
     def own_container(self) -> str:
         """Return the name of the container of its session alone."""
+
+    def beside(self, graph: Graph) -> "Engine":
+        """Return an engine for another graph, which reaches the same devices, variables and other objects."""
 
     def call(self, fetches: Fetches, feeds: Sequence[Tensor]) -> AnyCall:
         """A call signature made ready."""
@@ -144,8 +150,8 @@ class LocalEngine:
         state: the shared state of its steps.
     """
 
-    def __init__(self, config: Config) -> None:
-        self.state: Final = SessionState(config)
+    def __init__(self, state: SessionState) -> None:
+        self.state: Final = state
         self._partial: Final[set[Streamed]] = set()
         self._handles: Final[weakref.WeakSet[PartialRun]] = weakref.WeakSet()
 
@@ -176,6 +182,10 @@ class LocalEngine:
     def own_container(self) -> str:
         """Return the name of its default container."""
         return ""
+
+    def beside(self, graph: Graph) -> "EngineBeside":
+        """Return an engine for another graph, which runs its steps by the same devices and state."""
+        return EngineBeside(self.state)
 
     def call(self, fetches: Fetches, feeds: Sequence[Tensor]) -> Call:
         """A call signature made ready."""
@@ -232,6 +242,31 @@ class LocalEngine:
         """End all runs with CancelledError, and release state and threads."""
         try:
             await self.state.abort(errors.CancelledError("the session was closed while the run went on"))
-            await asyncio.gather(*[step.stop() for step in self._partial])
+            await self._stop_partial_runs()
         finally:
             await self.state.close()
+
+    async def _stop_partial_runs(self) -> None:
+        await asyncio.gather(*[step.stop() for step in self._partial])
+
+
+class EngineBeside(LocalEngine):
+    """Runs the steps of another graph by the state of an engine. It has only a container of its own."""
+
+    def __init__(self, state: SessionState) -> None:
+        super().__init__(state)
+        self._own_container: Final = f"beside-{secrets.token_hex(8)}"
+
+    @property
+    def own_container(self) -> str:
+        """Return the name of a container that is dropped with it."""
+        return self._own_container
+
+    async def close(self) -> None:
+        """Release the objects in its container. Its runs have ended, or end with the engine of the state."""
+        try:
+            await self._stop_partial_runs()
+        finally:
+            self.state.resources.forget(self._own_container)
+            for container in drop_shared([self._own_container]):
+                container.clear()

@@ -48,7 +48,7 @@ def export(signatures: Mapping[str, Signature]) -> Exported:
     graph = next(iter(signatures.values())).graph
     inputs = {tensor for signature in signatures.values() for tensor in signature.inputs.values()}
     outputs = {tensor for signature in signatures.values() for tensor in signature.outputs.values()}
-    needed = {operation for signature in signatures.values() for operation in _needed(signature)}
+    needed = {operation for signature in signatures.values() for operation in needed_operations(signature)}
     needed |= {tensor.op for tensor in inputs if _is_placeholder(tensor)}
     filling = _fill(needed)
     replaced = _placeholder_names(graph, (tensor for tensor in inputs if tensor.op not in needed))
@@ -94,7 +94,7 @@ def _is_placeholder(tensor: Tensor) -> bool:
     return tensor.op.type == _PLACEHOLDER
 
 
-def _needed(signature: Signature) -> set[Operation]:
+def needed_operations(signature: Signature) -> set[Operation]:
     """Return the operations that compute the outputs of a signature if its inputs are fed."""
     fed = set(signature.inputs.values())
     return _closure([tensor.op for tensor in signature.outputs.values() if tensor not in fed], fed)

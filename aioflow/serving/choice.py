@@ -53,6 +53,8 @@ class VersionChoice:
 
     def find(self, version: int | None, label: str | None) -> ServedVersion:
         """Return a version. See `Models.find`."""
+        if type(version) is not int and version is not None:
+            raise TypeError(f"a version is a whole number, not {safe_repr(version)}")
         if version is not None and label is not None:
             raise errors.InvalidArgumentError(f"a request names a version or a label, not both: {version}, {label!r}")
         if version is None and label is None and self.shares:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import Final, cast
 
+from aioflow.serving.half_closed import Probes
 from aioflow.serving.plain_heads import LONGEST, PlainHead, read_head, response_head
 from aioflow.serving.request import JOINED, Request, Response
 from aioflow.serving.service import Service
@@ -49,6 +50,8 @@ class Connection(asyncio.Protocol):
         """Since when it waits for a request, or for the rest of one."""
         self._gone: asyncio.Future[None] | None = None
         """Pending while `flush` waits."""
+        self._probes: Probes | None = None
+        """Once the client has ended its half while a request is answered."""
 
     # What the loop tells
 
@@ -70,9 +73,17 @@ class Connection(asyncio.Protocol):
             self._is_paused = True
             self._transport.pause_reading()
 
+    def eof_received(self) -> bool:
+        """Go on with the requests of a client that sends no more, unless it has left. TLS has no such half."""
+        if self._task is None or self._transport.get_extra_info("sslcontext") is not None:
+            return False
+        self._probes = Probes(self._transport)
+        return True
+
     def connection_lost(self, error: Exception | None) -> None:
         """Cancel the request whose client is gone."""
         self._opened.discard(self)
+        self._stop_probes()
         if self._task is not None:
             self._task.cancel()
         if self._gone is not None and not self._gone.done():
@@ -105,8 +116,18 @@ class Connection(asyncio.Protocol):
         elif waited >= (first if self._arrived or self._is_first else idle):
             self._transport.abort()
 
-    def leave(self) -> None:
-        """Close the connection, unless a request has begun to arrive or is being answered."""
+    @property
+    def is_new(self) -> bool:
+        """Whether no request has begun to arrive since it was opened."""
+        return self._is_first and not self._arrived and self._task is None
+
+    def leave(self, young: float = 0.0) -> None:
+        """Close the connection, unless a request has begun to arrive or is being answered.
+
+        A new one stays open if it is younger than so many seconds.
+        """
+        if self.is_new and self._loop.time() - self._since < young:
+            return
         if self._task is None and not self._arrived:
             if not self._transport.get_write_buffer_size():
                 self._opened.discard(self)  # an idle client answers the end of TLS late: nothing waits for that
@@ -157,6 +178,8 @@ class Connection(asyncio.Protocol):
                     break
                 await asyncio.sleep(0)  # a client that sends ahead shares the event loop with the others
                 head = None if self._transport.is_closing() else self._next_head()
+            if self._probes is not None:
+                self._transport.close()
         except ConnectionError:  # a client that reads too slowly
             self._transport.abort()
         except Exception as error:
@@ -180,6 +203,9 @@ class Connection(asyncio.Protocol):
 
     def _hand_over(self) -> None:
         """Let aiohttp answer the request that has begun, and all further ones."""
+        if self._probes is not None:  # aiohttp takes a client that sends no more for one that has left
+            self._transport.close()
+            return
         self._opened.discard(self)
         protocol = cast(asyncio.Protocol, self._others())
         self._transport.set_protocol(protocol)
@@ -189,12 +215,14 @@ class Connection(asyncio.Protocol):
     # Responses
 
     async def _send_head(self, response: Response) -> None:
+        self._stop_probes()
         response = self._last_if_ending(response)
         self._transport.write(response_head(response.status, response.headers, response.size))
         await self._sent(response)
 
     async def _send(self, response: Response) -> None:
         """Write a response: at once, unless it is large."""
+        self._stop_probes()
         response = self._last_if_ending(response)
         if response.stream is not None:
             await self._send_stream(response)
@@ -219,6 +247,11 @@ class Connection(asyncio.Protocol):
     async def _write_chunk(self, chunk: bytes | memoryview) -> None:
         self._transport.write(b"".join((b"%x\r\n" % len(chunk), chunk, b"\r\n")))
         await self._taken()
+
+    def _stop_probes(self) -> None:
+        """The response has begun, or the client has left."""
+        if self._probes is not None:
+            self._probes.stop()
 
     def _last_if_ending(self, response: Response) -> Response:
         """Return the response. If the server is about to end, it says that no other follows on this connection."""

@@ -14,8 +14,10 @@ from aioflow.serving.request import Request, Response
 from aioflow.serving.service import Service
 
 T = TypeVar("T")
-_NORMAL, _BAD_REQUEST, _FAULT, _LATER = 1000, 1008, 1011, 1013
+_NORMAL, _BAD_REQUEST, _TOO_LARGE, _FAULT, _LATER = 1000, 1008, 1009, 1011, 1013
 """Codes with which a websocket closes."""
+_OWN_CODES: Final = {413: _TOO_LARGE, 503: _LATER}
+"""Statuses of HTTP with a code of their own."""
 
 
 class Socket(Protocol):
@@ -110,6 +112,6 @@ class _Conversation(Generic[T]):
 
 def _code(status: int) -> int:
     """Return the code with which a websocket closes, for a status of HTTP."""
-    if status == 503:
-        return _LATER
+    if status in _OWN_CODES:
+        return _OWN_CODES[status]
     return _NORMAL if status < 400 else _BAD_REQUEST if status < 500 else _FAULT

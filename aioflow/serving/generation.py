@@ -10,7 +10,6 @@ import contextlib
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
-from aioflow.saved_model.signature import SERVING_DEFAULT
 from aioflow.serving.body import read_body
 from aioflow.serving.exchange import Exchange, ModelAddress
 from aioflow.serving.failures import error_response
@@ -18,6 +17,7 @@ from aioflow.serving.inference_tensors import read_parameters
 from aioflow.serving.json_body import parse_object
 from aioflow.serving.large_json import beside_loop, json_size, write_json, write_response
 from aioflow.serving.request import EVENTS, Response
+from aioflow.serving.request_options import RequestOptions, each_in_time, in_time
 from aioflow.serving.served_version import ServedVersion
 from aioflow.serving.tensorflow_values import read_columns, to_list
 from aioflow.tensors.dtypes import Array
@@ -28,8 +28,9 @@ _NOT_INPUTS: Final = ("id", "parameters")
 async def generate(address: ModelAddress, exchange: Exchange) -> Response:
     """Answer with the outputs of one run."""
     with exchange.hold(address) as served:
-        signature, inputs = await _read(exchange)
-        outputs = await served.infer(inputs, signature)
+        options, inputs = await _read(exchange)
+        answer = served.infer(inputs, options.signature, None, options.priority)
+        outputs = await (answer if options.timeout is None else in_time(answer, options.timeout))
         return await write_response(json_size(outputs.values()), _describe, served, outputs)
 
 
@@ -43,10 +44,11 @@ async def generate_stream(address: ModelAddress, exchange: Exchange) -> Response
 async def _messages(address: ModelAddress, exchange: Exchange) -> AsyncGenerator[bytes, None]:
     begun = False
     with exchange.hold(address) as served:
-        signature, inputs = await _read(exchange)
+        options, inputs = await _read(exchange)
+        stream = served.stream(inputs, options.signature, None, options.priority)
         try:
-            async with contextlib.aclosing(served.stream(inputs, signature)) as iterations:
-                async for outputs in iterations:
+            async with contextlib.aclosing(stream) as iterations:
+                async for outputs in each_in_time(iterations, options.timeout):
                     yield await write_json(json_size(outputs.values()), _describe, served, outputs)
                     begun = True
         except Exception as error:
@@ -55,15 +57,15 @@ async def _messages(address: ModelAddress, exchange: Exchange) -> AsyncGenerator
             yield b"".join(error_response(error).body)
 
 
-async def _read(exchange: Exchange) -> tuple[str, dict[str, Array]]:
-    """Return the signature that a request names, and its inputs."""
+async def _read(exchange: Exchange) -> tuple[RequestOptions, dict[str, Array]]:
+    """Return how a request is run, and its inputs."""
     text = await read_body(exchange.request, exchange.limits)
     body = await beside_loop(len(text), parse_object, text, exchange.limits)
-    name = read_parameters(body).get("signature_name", SERVING_DEFAULT)
+    options = RequestOptions.read(read_parameters(body))
     columns = {key: value for key, value in body.items() if key not in _NOT_INPUTS}
-    inputs = await beside_loop(len(text), read_columns, columns, exchange.signature(name).inputs)
+    inputs = await beside_loop(len(text), read_columns, columns, exchange.signature(options.signature).inputs)
     exchange.count(inputs)
-    return name, inputs
+    return options, inputs
 
 
 def _describe(served: ServedVersion, outputs: Mapping[str, Array]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, Final
 
 from aioflow import errors
@@ -10,10 +10,11 @@ from aioflow.config import Config
 from aioflow.graph.effects import STATES
 from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Operation, Tensor
-from aioflow.kernels.array.constants import constant
-from aioflow.kernels.state.variables import assign_variable, is_variable_initialized, variable
+from aioflow.kernels.array.constants import constant, identity
+from aioflow.kernels.state.variables import assign_variable, is_variable_initialized, read_variable, variable
 from aioflow.plan.pipeline import Signature as CallSignature
 from aioflow.runtime.update_gate import effects_of
+from aioflow.saved_model.export import needed_operations
 from aioflow.saved_model.loading import LoadedModel, load_stored
 from aioflow.saved_model.reading import StoredModel
 from aioflow.saved_model.signature import Signature
@@ -78,9 +79,10 @@ class LoadedReplica:
             model = await load_stored(stored, session, None, replica.keep_devices, session.own_container)
             marks = await asyncio.to_thread(_marks, session)
             if marks:
-                await session.run(marks)
-            examined = await asyncio.to_thread(_examine, session.graph, model, marks)
-            loaded = LoadedReplica(session, make_runners(model.signatures, session), *examined)
+                await session.run(list(marks.values()))
+            signatures = await asyncio.to_thread(_guarded, model.signatures, marks)
+            examined = await asyncio.to_thread(_examine, session.graph, model, marks.values())
+            loaded = LoadedReplica(session, make_runners(signatures, session), *examined)
             for request in model.warmup:
                 await loaded.runners[request.signature].run(request.inputs, None, 0)
             await loaded.look()
@@ -90,18 +92,40 @@ class LoadedReplica:
         return loaded
 
 
-def _marks(session: Session) -> list[Operation]:
+def _marks(session: Session) -> dict[Operation, Operation]:
     """Return what gives a value to a variable beside each table. A task that restarts loses both. Blocks."""
-    graph, found = session.graph, []
+    graph, found = session.graph, dict[Operation, Operation]()
     tables = [each for each in graph.get_operations() if each.type in STATES and each.type != "variable"]
     for table in tables:
         with graph.as_default(), graph.colocate_with(table, ignore_existing=True):
             mark = variable(dtypes.bool_, TensorShape([]), container=session.own_container)
-            found.append(assign_variable(mark, True).op)
+            found[table] = assign_variable(mark, True).op
     return found
 
 
-def _examine(graph: Graph, model: LoadedModel, marks: Sequence[Operation]) -> tuple[list[Tensor], Set[str]]:
+def _guarded(signatures: Mapping[str, Signature], marks: Mapping[Operation, Operation]) -> dict[str, Signature]:
+    """Return the signatures, whose runs fail without the marks of their tables. Blocks.
+
+    A variable that a restarted task has lost fails a run by itself, but an empty table answers with defaults.
+    """
+    return {name: _guarded_one(signature, marks) if marks else signature for name, signature in signatures.items()}
+
+
+def _guarded_one(signature: Signature, marks: Mapping[Operation, Operation]) -> Signature:
+    needed = needed_operations(signature)
+    with signature.graph.as_default():
+        present = [_read(mark.inputs[0]).op for table, mark in marks.items() if table in needed]
+        with signature.graph.control_dependencies(present):
+            outputs = {name: identity(tensor) for name, tensor in signature.outputs.items()}
+    return dataclasses.replace(signature, outputs=outputs)
+
+
+def _read(handle: Tensor) -> Tensor:
+    with handle.graph.colocate_with(handle, ignore_existing=True):
+        return read_variable(handle)
+
+
+def _examine(graph: Graph, model: LoadedModel, marks: Iterable[Operation]) -> tuple[list[Tensor], Set[str]]:
     """Return what tells whether each variable has a value, and the names of the signatures that change nothing.
 
     Among the variables are those that mark tables. A model without any has a probe that is true wherever it runs.

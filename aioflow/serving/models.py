@@ -160,9 +160,9 @@ class Models:
 
         Args:
             name: the name of the model.
-            session: the session that trains; it must stay open until the model is removed.
-            signatures: functions of its graph, by name. The graph gets two copies of what they need, up to four
-                while requests are slow.
+            session: the session that trains. When it is closed, the model is no longer ready, and answers no request.
+            signatures: functions of its graph, by name. The graph may be finalized: a graph beside it gets two copies
+                of what they need, up to four while requests are slow.
             every: the number of steps from one version to the next.
             batching: how requests share runs; None: each has a run of its own.
             replicas: the places in a cluster where each version is loaded, as in `add`; by default the session that
@@ -232,6 +232,7 @@ class Models:
         Raises:
             NotFoundError: there is none; the text names those that there are.
             InvalidArgumentError: both a version and a label are given.
+            TypeError: a version is no whole number.
             UnavailableError: the model has no version that can be served yet.
         """
         if self._closed:

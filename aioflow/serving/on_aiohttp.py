@@ -85,19 +85,26 @@ class _Adapter:
                 task.cancel()
 
 
-async def answer(service: Service, request: web.BaseRequest, path: str) -> web.StreamResponse:
-    """Answer a request with that path below the place where the models are mounted."""
+async def answer(service: Service, request: web.BaseRequest, path: str, unpacked: bool = True) -> web.StreamResponse:
+    """Answer a request.
+
+    Args:
+        service: the service.
+        request: the request.
+        path: its path below the place where the models are mounted.
+        unpacked: whether aiohttp unpacks its body.
+    """
     if "sec-websocket-key" in request.headers:
         return await _converse(service, request, path)
-    sent = await service.answer(_neutral(request, path), functools.partial(_send, request))
+    sent = await service.answer(_neutral(request, path, unpacked), functools.partial(_send, request))
     if not request.content.at_eof():
         await _refuse_the_rest(request, sent)
     return sent
 
 
-def _neutral(request: web.BaseRequest, path: str) -> Request:
+def _neutral(request: web.BaseRequest, path: str, unpacked: bool) -> Request:
     headers: Mapping[str, str] = request.headers
-    if headers.get("content-encoding", "").strip().lower() in _UNPACKED:
+    if unpacked and headers.get("content-encoding", "").strip().lower() in _UNPACKED:
         headers = {name.lower(): value for name, value in headers.items() if name.lower() != "content-encoding"}
     content = request.content
     is_there = content.is_eof() and content.exception() is None

@@ -4,10 +4,9 @@ A request names inputs by a list of tensors. The parameter `signature_name` choo
 `serving_default`, `priority` the level of priority, `timeout` the most microseconds until the answer.
 """
 
-import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -34,12 +33,12 @@ from aioflow.serving.json_body import parse_object
 from aioflow.serving.large_json import beside_loop, json_size, write_json, write_response
 from aioflow.serving.limits import Limits
 from aioflow.serving.request import BINARY, WEBSOCKET, Response, json_response, to_json
+from aioflow.serving.request_options import RequestOptions, in_time, read_option
 from aioflow.serving.served_version import ServedVersion
 from aioflow.tensors.dtypes import Array
 from aioflow.tensors.recursion import short_repr
 from aioflow.version import __version__
 
-T = TypeVar("T")
 JSON_LENGTH: Final = "inference-header-content-length"
 """The header with the length of the JSON before binary tensors."""
 _SHORT: Final = 1024
@@ -196,23 +195,19 @@ class Query(NamedTuple):
     Attributes:
         inputs: the description of its tensors.
         id: what it calls itself, if it does.
-        signature: the signature to run.
+        options: how it is run.
         names: the outputs that it wants; None for all.
         binary: whether each output is sent as bytes, by name.
         binary_default: the same for those that say nothing.
-        priority: the level of priority.
-        timeout: the seconds until the answer; None for no limit.
         has_strings: whether there is text among the bytes that follow the JSON.
     """
 
     inputs: Sequence[GivenTensor]
     id: str | None
-    signature: str
+    options: RequestOptions
     names: Sequence[str] | None
     binary: Mapping[str, bool]
     binary_default: bool
-    priority: int
-    timeout: float | None
     has_strings: bool
 
     @classmethod
@@ -223,36 +218,17 @@ class Query(NamedTuple):
             raise errors.InvalidArgumentError(f'"id" must be a string, not {short_repr(request_id)}')
         parameters = read_parameters(header)
         names, binary = _read_outputs(header.get("outputs"))
-        timeout = _option(parameters, "timeout", 0)
         inputs = read_given(header.get("inputs"))
         return cls(
-            inputs, request_id,
-            _option(parameters, "signature_name", SERVING_DEFAULT), names, binary,
-            _option(parameters, "binary_data_output", False), _option(parameters, "priority", 0),
-            timeout / 1e6 if timeout > 0 else None, any(tensor.has_binary_strings for tensor in inputs),
+            inputs, request_id, RequestOptions.read(parameters), names, binary,
+            read_option(parameters, "binary_data_output", False), any(tensor.has_binary_strings for tensor in inputs),
         )  # fmt: skip
 
     def run(self, served: ServedVersion, inputs: Mapping[str, Array]) -> Awaitable[dict[str, Array]]:
         """The outputs of a version. TimeoutError when the time is over; OpError as `ServedVersion.infer`."""
-        answer = served.infer(inputs, self.signature, self.names, self.priority)
-        return answer if self.timeout is None else _in_time(answer, self.timeout)
-
-
-async def _in_time(answer: Awaitable[T], seconds: float) -> T:
-    """TimeoutError when the time is over."""
-    async with asyncio.timeout(seconds):
-        return await answer
-
-
-def _option(parameters: Mapping[str, Any], name: str, default: Any) -> Any:
-    """Return a parameter of the type of its default. InvalidArgumentError if it has another type."""
-    value = parameters.get(name, default)
-    if type(value) is not type(default):
-        kind = type(default).__name__
-        raise errors.InvalidArgumentError(f"parameter {name!r} must be of type {kind}, not {short_repr(value)}")
-    if type(value) is int and not -(2**63) <= value < 2**63:
-        raise errors.InvalidArgumentError(f"parameter {name!r} must fit into 64 bits, not {short_repr(value)}")
-    return value
+        signature, priority, timeout = self.options
+        answer = served.infer(inputs, signature, self.names, priority)
+        return answer if timeout is None else in_time(answer, timeout)
 
 
 def _read_outputs(given: Any) -> tuple[list[str] | None, dict[str, bool]]:
@@ -272,7 +248,7 @@ def _read_outputs(given: Any) -> tuple[list[str] | None, dict[str, bool]]:
         if parameters.get("classification"):
             raise errors.UnimplementedError('the extension "classification" is not served')
         if "binary_data" in parameters:
-            binary[name] = _option(parameters, "binary_data", False)
+            binary[name] = read_option(parameters, "binary_data", False)
     return [*names], binary
 
 

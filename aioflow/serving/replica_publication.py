@@ -9,10 +9,10 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from aioflow.graph.operation import Tensor
 from aioflow.saved_model.reading import StoredModel
-from aioflow.saved_model.saving import contents, handles, stored_model
+from aioflow.saved_model.saving import handles, stored_model
 from aioflow.saved_model.signature import Signature
+from aioflow.serving.graph_beside import GraphBeside
 from aioflow.serving.publication import MOST_VERSIONS, PATIENCE, Publication
 from aioflow.serving.replica_loader import ReplicaLoader
 from aioflow.serving.replica_set import UNREACHABLE
@@ -30,7 +30,7 @@ class ReplicaPublication(Publication):
     ) -> None:
         super().__init__(name, session, signatures, every)
         self._replicas: Final = replicas
-        self._contents: dict[str, Tensor] = {}
+        self._beside: GraphBeside | None = None
         self._closings: Final[dict[ServedVersion, Close]] = {}
         self._endings: Final[set[asyncio.Task[None]]] = set()
 
@@ -44,10 +44,11 @@ class ReplicaPublication(Publication):
     async def _stored(self) -> StoredModel | None:
         """Return the present values as a saved model in memory; None if steps never end."""
         exported = await self._export()
-        self._contents = self._contents or contents(exported)  # once: it adds to the graph
+        if self._beside is None:
+            self._beside = await GraphBeside.build(self._session, exported)
         async with self._session.boundary.between(handles(exported), PATIENCE) as reached:
             if reached:
-                return stored_model(exported, self._signatures, await self._session.run(self._contents))
+                return stored_model(exported, self._signatures, await self._beside.session.run(self._beside.values))
         self._note_no_moment()
         return None
 
@@ -89,3 +90,5 @@ class ReplicaPublication(Publication):
                 self._end(version)
         if self._endings:
             await asyncio.wait(self._endings)
+        if self._beside is not None:
+            await self._beside.session.close()

@@ -87,14 +87,20 @@ class ReplicaSet:
             lost = await keeper.is_lost(loaded, error)
             may_repeat = lost and (not error.begun or loaded.is_pure(signature))
             if not may_repeat or not any(each.loaded is not None for each in self._keepers if each is not keeper):
-                raise
+                raise self._told(keeper, error, lost) from None
         keeper, loaded = self._choose(keeper)
         self.retries += 1
         try:
             return await keeper.run(loaded, rows, signature, *request)
         except errors.OpError as error:
-            await keeper.is_lost(loaded, error)
-            raise
+            raise self._told(keeper, error, await keeper.is_lost(loaded, error)) from None
+
+    def _told(self, keeper: ReplicaKeeper, error: errors.OpError, lost: bool) -> errors.OpError:
+        """Return the error that a request gets: not that variables have no value, if a restarted task has lost them."""
+        if not lost or not isinstance(error, errors.FailedPreconditionError):
+            return error
+        text = f"replica {keeper.name} of {self._name} has restarted, and loads the model again: try again later"
+        return errors.UnavailableError(text)
 
     def _choose(self, failed: ReplicaKeeper | None = None) -> tuple[ReplicaKeeper, LoadedReplica]:
         """Return the replica that has the fewest rows; of several the one whose last turn is the longest ago.

@@ -81,8 +81,10 @@ class ServedVersion:
 
     @property
     def ready(self) -> bool:
-        """Whether a request can be run now: it is available, and so is one of its replicas if it has any."""
-        return self.state == "available" and (self._replicas is None or self._replicas.is_available)
+        """Whether a request can be run now: it is available, and so is its session, or one of its replicas."""
+        if self._replicas is not None:
+            return self.state == "available" and self._replicas.is_available
+        return self.state == "available" and all(runner.is_open for runner in self.runners)
 
     @property
     def replicas(self) -> tuple[ReplicaStatus, ...]:

@@ -6,12 +6,12 @@ import errno
 import os
 import socket
 import ssl
+from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any, Final
 
 from aiohttp import web
 from aiohttp.http import HttpVersion11
-from aiohttp.http_exceptions import ContentEncodingError
 from aiohttp.web_protocol import RequestHandler
 
 from aioflow import errors
@@ -30,6 +30,8 @@ _IDLE_OF_OTHERS: Final = 75.0
 """The same for a connection that aiohttp has. The head of its next request must have arrived by then, too, since
 aiohttp does not tell whether one has begun."""
 _LOOK_EVERY: Final = 1.0
+_NEW: Final = 0.2
+"""Seconds within which the first request of a connection is on its way, when the server ends."""
 _AT_ONCE: Final = 0.01
 """Seconds that aiohttp leaves a request before it cancels it; for aiohttp 0 is for ever."""
 
@@ -99,7 +101,9 @@ class HttpServer:
     def _other(self) -> RequestHandler:
         """Return the protocol that takes over a connection."""
         loop = asyncio.get_running_loop()
-        settings: dict[str, Any] = {"access_log": None, "keepalive_timeout": _IDLE_OF_OTHERS}
+        settings: dict[str, Any] = {
+            "access_log": None, "keepalive_timeout": _IDLE_OF_OTHERS, "auto_decompress": False,
+        }  # fmt: skip
         protocol = _Handler(self._others, loop=loop, **settings)
         self._unasked[protocol] = loop.time()
         return protocol
@@ -124,7 +128,7 @@ class HttpServer:
         try:
             if "expect" in request.headers:
                 await _expect(request)
-            response = await answer(self.service, request, request.path)
+            response = await answer(self.service, request, request.path, unpacked=False)
         except RequestRefusedError as error:
             response = _refusal(error.status, error.text)
         finally:
@@ -136,21 +140,39 @@ class HttpServer:
     async def _end(self, delay: float, limit: float) -> None:
         self.service.ready = False
         await asyncio.sleep(delay)
-        if self._server is not None:
-            self._server.close()
-        self._leave_idle()
+        await self._stop_listening()
         with contextlib.suppress(TimeoutError):  # the end of the server cancels requests that still run
             async with asyncio.timeout(limit):
+                await self._leave_idle()
                 await self.service.drain()
                 await asyncio.gather(*[connection.flush() for connection in self._connections])
 
-    def _leave_idle(self) -> None:
+    async def _stop_listening(self) -> None:
+        """Listen no longer. The connections that the system has accepted for the server are taken before."""
+        if self._server is None:
+            return
+        loop = asyncio.get_running_loop()
+        with self._socket.dup() as listening:  # which goes on until the end of the block
+            with contextlib.suppress(NotImplementedError):
+                loop.remove_reader(self._socket)
+            await asyncio.sleep(0)  # asyncio loses a connection that it takes while its server is closed
+            listening.setblocking(False)
+            self._server.close()
+            waiting = [*_accepted(listening)]
+        taken = [loop.connect_accepted_socket(self._connect, each, ssl=self._tls) for each in waiting]
+        await asyncio.gather(*taken, return_exceptions=True)  # one may be gone
+
+    async def _leave_idle(self) -> None:
         """Close the connections without a request. The others close after their responses."""
         for connection in [*self._connections]:
-            connection.leave()
+            connection.leave(_NEW)
         for protocol in self._others.connections:
             if protocol not in self._answering:
                 protocol.close()
+        if any(connection.is_new for connection in self._connections):
+            await asyncio.sleep(_NEW)
+            for connection in [*self._connections]:
+                connection.leave()
 
 
 class _Handler(RequestHandler):
@@ -164,10 +186,18 @@ class _Handler(RequestHandler):
         """Return the response for an error that aiohttp has found, behind which the connection is closed."""
         if status >= 500:
             return super().handle_error(request, status, exc, message)
-        status = 415 if isinstance(exc, ContentEncodingError) else status
         response = _refusal(status, message or HTTPStatus(status).phrase)
         response.force_close()
         return response
+
+
+def _accepted(listening: socket.socket) -> Iterator[socket.socket]:
+    """The connections that wait to be taken."""
+    with contextlib.suppress(OSError):  # there is no further one
+        while True:
+            connection, _ = listening.accept()
+            connection.setblocking(False)
+            yield connection
 
 
 def _refusal(status: int, text: str) -> web.Response:

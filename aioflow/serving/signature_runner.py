@@ -88,6 +88,11 @@ class SignatureRunner:
             self._batcher.observer = tell if observers else None
 
     @property
+    def is_open(self) -> bool:
+        """Whether its session is open."""
+        return not self._session.closed
+
+    @property
     def has_room(self) -> bool:
         """Whether a further row may wait."""
         return self._batcher is None or self._batcher.has_room
@@ -103,11 +108,17 @@ class SignatureRunner:
         values = self._values(inputs)
         if not isinstance(priority, int) or not 0 <= priority < self._priorities:
             raise self._error(f"has no priority {safe_repr(priority)}, only 0 to {self._priorities - 1}")
-        if self._batcher is None:
-            return await self._plain(wanted)(*values)
-        if len(values[0]) > self._most_rows:
-            raise self._error(f"takes {self._most_rows} rows at most, max_waiting, and was given {len(values[0])}")
-        results = await self._batcher(*values, priority=priority)
+        try:
+            if self._batcher is None:
+                return await self._plain(wanted)(*values)
+            if len(values[0]) > self._most_rows:
+                raise self._error(f"takes {self._most_rows} rows at most, max_waiting, and was given {len(values[0])}")
+            results = await self._batcher(*values, priority=priority)
+        except RuntimeError:
+            if self.is_open:
+                raise
+            text = "was closed: remove the model, or keep the session open while it is served"
+            raise errors.UnavailableError(f"the session of signature {self._name!r} {text}") from None
         return results if outputs is None else {name: results[name] for name in wanted}
 
     def _plain(self, wanted: tuple[str, ...]) -> Callable[..., Awaitable[Outputs]]:

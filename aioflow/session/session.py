@@ -28,6 +28,7 @@ from aioflow.runtime.feeds import check_distinct, check_mapping, converter, feed
 from aioflow.runtime.fetches import Element, Feeds, K, Metadata, Options, Record, Row, parse_fetches
 from aioflow.runtime.partial_run import stream
 from aioflow.runtime.plan_cache import DEFAULT
+from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.update_gate import Boundary, effects_of
 from aioflow.session.batch_rows import RowChecks
 from aioflow.session.reports import SessionReports
@@ -59,6 +60,7 @@ class Session(SessionReports):
         graph: its graph.
         config: its configuration.
         boundary: waits for a moment between steps, for readers of many variables such as a Saver.
+        beside: the sessions of other graphs with its variables and other objects; they are closed with it.
 
     Args:
         target: the address of a cluster's master, as "ws://host:2222"; empty for this process.
@@ -78,16 +80,22 @@ class Session(SessionReports):
         expect("config", config, Config)
         self.config: Final = config or Config()
         graph = get_default_graph() if graph is None else graph
-        super().__init__(graph, _engine(target, graph, self.config) if target else LocalEngine(self.config))
-        if isinstance(self._engine, LocalEngine):
-            self._engine.state.on_stall = functools.partial(_report_stall, weakref.ref(self))
+        super().__init__(graph, self._make_engine(target, graph))
         self.boundary: Final = Boundary()
         self._calls: Final = CallCache(self.graph, self.config, self._engine, self.boundary)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._outer: Runner | None = None
         self._closed = False
+        self.beside: Final[weakref.WeakSet[Session]] = weakref.WeakSet()
         with _sessions_lock:
             _sessions.add(self)
+
+    def _make_engine(self, target: "str | Address", graph: Graph) -> "LocalEngine | RemoteEngine":
+        if target:
+            return _engine(target, graph, self.config)
+        engine = LocalEngine(SessionState(self.config))
+        engine.state.on_stall = functools.partial(_report_stall, weakref.ref(self))
+        return engine
 
     async def __aenter__(self) -> Self:
         """Open the session, and make it the default session of this task until the block ends."""
@@ -355,9 +363,11 @@ class Session(SessionReports):
         if self._closed:
             return
         self._check()
-        self._closed = True
-        self._calls.clear()
-        await self._engine.close()
+        async with contextlib.AsyncExitStack() as stack:
+            for session in (*[each for each in self.beside if not each._closed], self):  # its own runs end first
+                session._closed = True
+                session._calls.clear()
+                stack.push_async_callback(session._engine.close)
 
     @property
     def closed(self) -> bool:

@@ -59,7 +59,7 @@ class Version:
 
     async def stream(self, inputs, signature=SERVING_DEFAULT, outputs=None, priority=0):
         while True:
-            inputs = await self.infer(inputs, signature)
+            inputs = await self.infer(inputs, signature, priority=priority)
             yield inputs
             if not inputs["more"].any():
                 return

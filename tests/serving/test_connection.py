@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gzip
 import json
 
 import pytest
@@ -19,6 +20,7 @@ from tests.support.scale import amount
 PREDICT = "/v1/models/affine:predict"
 ANSWER = {"predictions": [[3.0, 5.0]]}
 BODY = b'{"instances": [[1, 2]]}'
+PACKED = gzip.compress(BODY)
 ANSWER_END = b"]}"
 CHUNKED_HEAD = f"POST {PREDICT} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
 
@@ -85,6 +87,7 @@ async def test_plain_requests_on_one_connection_are_answered_in_their_order():
         (CHUNKED_HEAD + b"17\r\n%b\r\n0\r\n\r\n" % BODY, 200),
         (head(path=PREDICT.replace("a", "%61", 1)) + BODY, 200),
         (head("Connection: close") + BODY, 200),
+        (head("Content-Encoding: gzip", length=len(PACKED)) + PACKED, 200),
         (head("Content-Length: 5") + BODY, 400),
         (head("A : b") + BODY, 400),
         (head("A: b\rc") + BODY, 400),
@@ -109,6 +112,9 @@ async def test_a_request_that_is_not_plain_is_left_to_aiohttp(request_bytes, sta
         (head().replace(b"Host: x\r\n", b"") + BODY, 400, "Host"),
         (b"nonsense\r\n\r\n", 400, "nonsense"),
         (head("Expect: wonders") + BODY, 417, "100-continue"),
+        (head("Content-Encoding: br", length=3) + b"abc", 415, "'br' is none of gzip, deflate"),
+        (head("Content-Encoding: deflate", length=3) + b"abc", 400, "the body is damaged"),
+        (head("Content-Encoding: gzip", length=len(PACKED) - 9) + PACKED[:-9], 400, "ends too early"),
     ],
 )
 async def test_what_is_no_request_is_refused_in_the_words_of_the_protocols(request_bytes, status, text, caplog):
@@ -156,6 +162,27 @@ async def test_the_request_of_a_client_that_leaves_is_cancelled_and_a_flood_of_r
         writer.close()
         await version.left.acquire()
         assert (version.cancelled, version.holders) == (1, 0)
+
+
+@pytest.mark.sockets
+async def test_a_client_that_ends_its_half_of_the_connection_gets_all_responses():
+    version = affine()
+    version.gate = Gate()
+    async with connected(version) as (server, reader, writer):
+        writer.write((head() + BODY) * 2 + head()[:20])
+        writer.write_eof()
+        assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        version.gate.open()
+        for _ in range(2):
+            status, _, body = await read(reader)
+            assert (status, json.loads(body)) == (200, ANSWER)
+        assert await reader.read() == b""
+        await until(lambda: not server._connections)
+    assert version.cancelled == 0
+    async with connected(version) as (server, reader, writer):
+        writer.write(head() + BODY[:5])
+        writer.write_eof()
+        assert await reader.read() == b""
 
 
 @pytest.mark.sockets

@@ -19,10 +19,10 @@ HOPELESS = "/v2/models/nothing/generate_stream"
 
 
 @contextlib.asynccontextmanager
-async def mounted(version):
+async def mounted(version, limits=None):
     """An application of aiohttp with the models."""
     app = web.Application()
-    app.add_subapp("/models", af.serving.aiohttp_app(Models(version)))
+    app.add_subapp("/models", af.serving.aiohttp_app(Models(version), limits))
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -33,9 +33,9 @@ async def mounted(version):
 
 
 @contextlib.asynccontextmanager
-async def alone(version):
+async def alone(version, limits=None):
     """A server of its own."""
-    server = HttpServer(Service(Models(version)), bind("127.0.0.1", 0))
+    server = HttpServer(Service(Models(version), limits), bind("127.0.0.1", 0))
     await server.start()
     try:
         yield server.url
@@ -78,6 +78,17 @@ async def test_each_iteration_is_a_message_and_a_client_that_leaves_stops_its_lo
             assert (response.status, response.headers["allow"]) == (405, "POST")
 
 
+@pytest.mark.sockets
+@pytest.mark.parametrize("serving", [mounted, alone])
+async def test_a_message_that_is_too_large_closes_its_websocket_by_that_code(serving):
+    limits = af.serving.Limits(json=20)
+    async with serving(counter(), limits) as url, aiohttp.ClientSession() as client:
+        socket = await client.ws_connect(url + STREAM)
+        await socket.send_str('{"n": [3], "id": "as long as that"}')
+        assert [message async for message in socket] == []
+        assert socket.close_code == 1009
+
+
 class Client:
     """A websocket of ASGI, whose messages are given by hand."""
 
@@ -107,6 +118,12 @@ async def test_a_websocket_of_asgi():
     assert client.back[0] == {"type": "websocket.accept"}
     assert [json.loads(message["text"])["n"] for message in client.back[1:-1]] == [[1], [0]]
     assert client.back[-1] == {"type": "websocket.close", "code": 1000}
+
+    large = Client(STREAM)
+    large.send('{"n": [3], "id": "as long as that"}')
+    await large.ask(af.serving.asgi_app(Models(version), af.serving.Limits(json=20)))
+    assert "at most 20 are taken" in json.loads(large.back[1]["text"])["error"]
+    assert large.back[2] == {"type": "websocket.close", "code": 1009}
 
     refused = Client(HOPELESS)
     await refused.ask(app)

@@ -65,6 +65,9 @@ class TestVersions:
                 models.find("line", **which)
         with pytest.raises(errors.NotFoundError, match="no model 'other'; there are: line"):
             models.find("other")
+        for wrong in (2.0, "2", True):
+            with pytest.raises(TypeError, match="a version is a whole number, not"):
+                models.find("line", wrong)
         with pytest.raises(errors.InvalidArgumentError, match="a version or a label"):
             models.find("line", 2, "stable")
 

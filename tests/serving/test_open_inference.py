@@ -323,6 +323,33 @@ async def test_iterations_of_a_loop_are_server_sent_events():
     assert (status, "input 'n'" in json.loads(body)["error"]) == (400, True)
 
 
+async def test_what_is_generated_has_the_priority_and_the_timeout_of_an_inference():
+    version = counter()
+    service = Service(Models(version))
+    for priority, path in ((2, "generate"), (3, "generate_stream")):
+        body = b'{"n": [1], "parameters": {"priority": %d, "timeout": 5000000}}' % priority
+        assert (await answer(service, "POST", f"/v2/models/counter/{path}", body))[0] == 200
+        assert version.most_priority == priority
+        wrong = b'{"n": [1], "parameters": {"timeout": "1"}}'
+        status, _, body = await answer(service, "POST", f"/v2/models/counter/{path}", wrong)
+        assert (status, "'timeout' must be of type int" in json.loads(body)["error"]) == (400, True)
+    version.gate = Gate()
+    late = b'{"n": [3], "parameters": {"timeout": 2000000}}'
+    for path in ("generate", "generate_stream"):
+        start = asyncio.get_running_loop().time()
+        assert (await answer(service, "POST", f"/v2/models/counter/{path}", late))[0] == 504
+        assert asyncio.get_running_loop().time() - start == pytest.approx(2)
+    version.gate.open()
+
+    async def hold(response):
+        version.gate = Gate()
+        return [json.loads(message) async for message in response.stream]
+
+    (message,) = await service.answer(request("POST", "/v2/models/counter/generate_stream", late), hold)
+    assert "was not answered within its timeout" in message["error"]
+    assert (version.holders, version.cancelled, service.running) == (0, 3, 0)
+
+
 async def test_a_stream_that_is_left_stops_and_one_that_fails_says_so_in_a_message():
     version = counter()
     service = Service(Models(version))

@@ -9,7 +9,7 @@ import aioflow as af
 from aioflow import errors
 from aioflow.resources.containers import VariableState, drop_shared
 from aioflow.saved_model import Signature
-from aioflow.serving import Models, Replica
+from aioflow.serving import Models, Replica, http_error
 from aioflow.testing import Gate, cluster
 from tests.support.doubles import gated
 from tests.support.saved_models import GATES, gate_by_name, rows, turns
@@ -85,6 +85,53 @@ async def test_requests_that_run_keep_their_values_and_hold_back_no_publication(
         assert await publication.publish() == 5
         assert await ask(models) == [4.0, 4.0]
     del GATES["published"]
+
+
+async def test_the_graph_of_the_training_stays_as_it_is_and_may_be_finalized():
+    pair = Pair(gate="finalized")
+    async with af.Session(graph=pair.graph) as session, Models() as models:
+        await session.run(pair.init)
+        size = len(pair.graph.get_operations())
+        pair.graph.finalize()
+        for first in (0, 3):
+            gate = GATES["finalized"] = Gate()
+            publication = await models.publish("pair", session, pair.signatures)
+            slow = asyncio.create_task(ask(models))
+            await gate.arrived()
+            for _ in range(3):
+                await session.run(pair.step)
+                await publication.step()
+            gate.open()
+            assert [await slow, await ask(models)] == [[first, first], [first + 3, first + 3]]
+            await models.remove("pair")
+        assert len(pair.graph.get_operations()) == size
+        states = [each for each in session._engine.state.resources.alive() if isinstance(each, VariableState)]
+        assert sorted(each.name for each in states) == ["first", "second"]
+    del GATES["finalized"]
+
+
+async def test_a_model_whose_training_session_was_closed_is_not_ready():
+    pair = Pair(gate="closing")
+    gate = GATES["closing"] = Gate()
+    async with Models() as models:
+        async with af.Session(graph=pair.graph) as session:
+            await session.run(pair.init)
+            batching = af.serving.Batching(max_rows=1)
+            publication = await models.publish("pair", session, pair.signatures, batching=batching)
+            assert models.ready
+            asking = [asyncio.create_task(ask(models)) for _ in range(6)]
+            await gate.arrived()
+            await turns()
+        for error in await asyncio.gather(*asking, return_exceptions=True):  # of those that run, and those that wait
+            assert http_error(error)[0] == 503
+        del GATES["closing"]
+        assert not models.ready
+        assert not models.find("pair").ready
+        with pytest.raises(errors.UnavailableError, match="the session of signature 'serving_default' was closed"):
+            await ask(models)
+        with pytest.raises(RuntimeError, match="the session is closed"):
+            await publication.publish()
+        await models.remove("pair")
 
 
 async def test_a_queue_is_that_of_the_training():

@@ -288,13 +288,20 @@ async def test_a_task_that_restarts_gets_the_tables_of_a_model_without_variables
     async with af.Session(graph=graph) as session:
         await session.run(fill)
         await af.saved_model.save(session, tmp_path, signatures, version=1)
-    async with serving(tmp_path, 1) as (simulated, _, version):
+    async with cluster({"worker": 2}) as simulated, Models() as models:
+        place = Replica(simulated.target("worker", 1), ["/job:worker/task:0"])  # its master does not restart
+        version = await models.add("tables", tmp_path, replicas=[place])
         for losses in range(2):
             assert version.replicas[0].losses == losses
             for name, value in (("changing", 7), ("static", 5)):
                 assert (await version.infer({"keys": [1, 2]}, name))["y"].tolist() == [value, -1]
             await simulated.crash("worker", 0)
             await simulated.start("worker", 0)
+            name = [*tables][losses]
+            with pytest.raises(errors.AbortedError, match="task:0 has restarted"):
+                await version.infer({"keys": [1, 2]}, name)
+            with pytest.raises(errors.UnavailableError, match=r"task:0 of .* loads the model again"):
+                await version.infer({"keys": [1, 2]}, name)  # before a look has seen that its table is empty
             await until(lambda losses=losses: version.ready and version.replicas[0].losses > losses)
 
 

@@ -58,6 +58,29 @@ async def test_readiness_turns_first_and_requests_that_run_are_answered():
 
 
 @pytest.mark.sockets
+async def test_a_connection_that_opens_just_before_the_end_gets_its_answer(monkeypatch):
+    monkeypatch.setattr(server, "_NEW", 1.0)
+    head = f"POST {PREDICT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(BODY)}\r\n\r\n".encode()
+    async with serving(affine()) as served:
+        host, port = served.server.url.removeprefix("http://").split(":")
+        taken, silent = [await asyncio.open_connection(host, port) for _ in range(2)]
+        while len(served.server._connections) < 2:  # noqa: ASYNC110 - it is about what the server has seen
+            await asyncio.sleep(0.001)
+        waiting = socket.create_connection((host, int(port)))  # which the event loop has had no turn to take
+        served.stopped.set()
+        while served.server._server.is_serving():  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        for reader, writer in (taken, await asyncio.open_connection(sock=waiting)):
+            writer.write(head + BODY)
+            answer = await reader.read()
+            assert answer.startswith(b"HTTP/1.1 200")
+            assert b"connection: close" in answer
+            writer.close()
+        assert await silent[0].read() == b""
+        silent[1].close()
+
+
+@pytest.mark.sockets
 @pytest.mark.parametrize("query", ["", "?a=b"], ids=["plain", "of aiohttp"])
 async def test_a_server_that_ends_tells_clients_so_and_answers_what_they_send_before(query):
     head = f"POST {PREDICT}{query} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(BODY)}\r\n\r\n".encode()

@@ -123,6 +123,10 @@ class RemoteEngine:
         """Return the name of a container that tasks forget with the session."""
         return self._counts
 
+    def beside(self, graph: Graph) -> "RemoteEngine":
+        """Return an engine for another graph, by the same master. The default containers of tasks are the same."""
+        return RemoteEngine(self._address, graph, self._config)
+
     def call(self, fetches: Fetches, feeds: Sequence[Tensor]) -> RemoteCall:
         """A call signature made ready."""
         return RemoteCall(self, fetches, feeds)
