@@ -7,6 +7,7 @@ from types import NoneType
 from typing import Any, Final, NamedTuple
 
 from aioflow.layers.distribute import Strategy
+from aioflow.layers.fed import Batch
 from aioflow.layers.named_metrics import check_metric
 from aioflow.layers.numbers import number
 from aioflow.layers.part_names import Names, by_names, output_names
@@ -57,6 +58,26 @@ class Settings(NamedTuple):
     def before(self, number: int) -> str:
         """What the names of metrics of an output begin with, so that they differ from those of other outputs."""
         return "" if self.names is None or len(self.names) == 1 else f"{self.names[number]}_"
+
+    def reads_labels(self, number: int) -> bool:
+        """Whether the loss or a metric of an output compares it with labels."""
+        return bool(self.losses[number] or self.metrics[number] or self.weighted_metrics[number])
+
+
+def check_labels(batch: Batch, settings: Settings, model: str) -> None:
+    """Raise ValueError unless there are labels and weights for the outputs of the model that need them."""
+    wanted = len(settings.losses)
+    if len(batch.labels) != wanted:
+        raise ValueError(f"{model!r} has {wanted} outputs, and {len(batch.labels)} arrays of labels were given")
+    if len(batch.weights) not in (0, 1, wanted):
+        raise ValueError(f"{model!r} has {wanted} outputs, and {len(batch.weights)} arrays of weights were given")
+    for output, labels in enumerate(batch.labels):
+        if labels is None and settings.reads_labels(output):
+            name = settings.names[output] if settings.names else "output"
+            raise ValueError(
+                f"no labels were given for the output {name!r} of {model!r}, which has a loss or metrics: give them, "
+                "or compile the model with None for its loss and without metrics for it"
+            )
 
 
 def settings_of(outputs: Any, loss: Any, loss_weights: Any, metrics: Any, weighted_metrics: Any) -> Settings:
