@@ -74,7 +74,9 @@ def test_names_that_are_missing_or_given_twice_are_refused():
     refused(weights, af.errors.InvalidArgumentError, "more than one initial value is named 'w'")
     nameless = changed(lambda message: message.graph.input.extend([value("", [1])]))
     refused(nameless, af.errors.InvalidArgumentError, "an input has no name")
-    own = helper.make_function("own", "F", ["a", "a"], ["b"], [node("Neg", ["a"], ["b"])], [helper.make_opsetid("", 21)])
+    own = helper.make_function(
+        "own", "F", ["a", "a"], ["b"], [node("Neg", ["a"], ["b"])], [helper.make_opsetid("", 21)]
+    )
     call = model([node("F", ["x", "x"], ["y"], domain="own")], [value("x", [1])], [value("y")], 21, [own], ["own"])
     refused(call, af.errors.InvalidArgumentError, "more than one input of the function 'F' is named 'a'")
 
