@@ -17,6 +17,13 @@ from aioflow.library.losses.objectives import Loss
 from aioflow.library.variables import Variable
 from aioflow.tensors import nest
 from aioflow.tensors.recursion import safe_repr
+from aioflow.train.composed_optimizers import (
+    AdafactorOptimizer,
+    AdamaxOptimizer,
+    LambOptimizer,
+    LionOptimizer,
+    NadamOptimizer,
+)
 from aioflow.train.decoupled_decay import AdamWOptimizer
 from aioflow.train.optimizer import Optimizer
 from aioflow.train.optimizers import (
@@ -30,9 +37,11 @@ from aioflow.train.optimizers import (
 )
 
 OPTIMIZERS: Final[Mapping[str, tuple[Callable[[Any], Optimizer], float]]] = {
+    "adafactor": (AdafactorOptimizer, 0.001), "adamax": (AdamaxOptimizer, 0.001),
     "adadelta": (AdadeltaOptimizer, 0.001), "adagrad": (AdagradOptimizer, 0.001), "adam": (AdamOptimizer, 0.001),
     "adamw": (lambda rate: AdamWOptimizer(0.004, rate), 0.001),
-    "ftrl": (FtrlOptimizer, 0.001), "momentum": (lambda rate: MomentumOptimizer(rate, 0.9), 0.01),
+    "ftrl": (FtrlOptimizer, 0.001), "lamb": (LambOptimizer, 0.001), "lion": (LionOptimizer, 0.001),
+    "nadam": (NadamOptimizer, 0.001), "momentum": (lambda rate: MomentumOptimizer(rate, 0.9), 0.01),
     "rmsprop": (RMSPropOptimizer, 0.001), "sgd": (GradientDescentOptimizer, 0.01),
 }  # fmt: skip
 """The optimizers by the names that `compile` takes, with the learning rates that they begin with."""
