@@ -161,8 +161,8 @@ def check_optimizer(given: Any) -> None:
         if not isinstance(given, Optimizer):
             raise TypeError(f"an optimizer is a name or an af.train.Optimizer, not {safe_repr(given)}")
     elif given.lower() not in OPTIMIZERS:
-        close = difflib.get_close_matches(given.lower(), OPTIMIZERS, 1)
-        raise ValueError(f"no optimizer is named {given!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
+        close = " or ".join(map(repr, difflib.get_close_matches(given.lower(), OPTIMIZERS, 3)))
+        raise ValueError(f"no optimizer is named {given!r}" + (f"; did you mean {close}?" if close else ""))
 
 
 def _is_flat(outputs: Any) -> bool:
