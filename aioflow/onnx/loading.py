@@ -129,19 +129,20 @@ def _input(name: str, declared: ValueType) -> Tensor | TensorArray:
 
 
 def _check_output(name: str, declared: ValueType, value: Value) -> None:
-    """InvalidArgumentError if the nodes make something else of an output than the model declares."""
-    if declared.kind == "optional" and declared.element is not None:
-        if value is not None:
+    """InvalidArgumentError if the nodes make something else of an output than the model declares, if it does."""
+    if declared.kind == "optional":
+        if declared.element is not None and value is not None:
             _check_output(name, declared.element, value)
         return
-    made = value if isinstance(value, Tensor) else None
-    if (declared.kind == "tensor") is not (made is not None):
-        given = "no value" if value is None else "a tensor" if made is not None else "a sequence"
-        raise errors.InvalidArgumentError(f"output {name!r} is declared as a {declared.kind}, and nodes make {given}")
-    if made is not None and declared.dtype is not None and made.dtype is not declared.dtype:
+    if declared.kind == "tensor" and declared.dtype is None:
+        return
+    made = "no value" if value is None else "a tensor" if isinstance(value, Tensor) else "a sequence"
+    if made != f"a {declared.kind}":
+        raise errors.InvalidArgumentError(f"output {name!r} is declared as a {declared.kind}, and nodes make {made}")
+    if isinstance(value, Tensor) and declared.dtype is not None and value.dtype is not declared.dtype:
         raise errors.InvalidArgumentError(
-            f"output {name!r} is declared as {declared.dtype.name}, and the node {made.op.name!r} makes "
-            f"{made.dtype.name}"
+            f"output {name!r} is declared as {declared.dtype.name}, and the node {value.op.name!r} makes "
+            f"{value.dtype.name}"
         )
 
 
