@@ -965,7 +965,7 @@ def slice(input_: TensorLike, begin: NumberLike, size: NumberLike, name: str | N
 
 
 def argsort(
-    values: NumberLike,
+    values: TensorLike,
     axis: int = -1,
     direction: str = "ASCENDING",
     stable: builtins.bool = False,
@@ -973,7 +973,8 @@ def argsort(
 ) -> Tensor:
     """For each place along an axis the place, as int32, of the element that `sort` puts there.
 
-    Of equal elements the one at the lower place comes first, whether `stable` or not.
+    Of equal elements the one at the lower place comes first, whether `stable` or not. Strings are in the order of their
+    bytes.
 
     Examples:
         >>> await session.run(af.argsort([3, 1, 2]))

@@ -6,6 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import Any, Final, cast
 
+import numpy as np
+
 from aioflow.data.stage import Stage
 from aioflow.files.filesystem import Path, as_name
 from aioflow.tensors.recursion import safe_repr
@@ -18,6 +20,13 @@ INFINITE_CARDINALITY: Final = -1
 """The cardinality of a dataset that never ends."""
 UNKNOWN_CARDINALITY: Final = -2
 """The cardinality of a dataset whose end only an iteration can tell."""
+
+
+def switch(value: bool, name: str) -> bool:
+    """Return a boolean. TypeError if it is none: text such as "no" would count as True."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False, not {safe_repr(value)}")
+    return bool(value)
 
 
 def integer(value: int, name: str) -> int:

@@ -7,6 +7,7 @@ import numpy as np
 
 from aioflow.tensors.as_array import as_array
 from aioflow.tensors.dtypes import DType, Spec, spec_of, string
+from aioflow.tensors.nest import sorted_keys
 from aioflow.tensors.shape import SCALAR, Dimension, TensorShape
 
 _NUMPY: Final = (np.ndarray, np.generic)
@@ -53,14 +54,14 @@ def map_leaves(function: Callable[[Any], Any], element: Any) -> Any:
         leaves = [map_leaves(function, item) for item in element]
         return type(element)._make(leaves) if hasattr(element, "_make") else tuple(leaves)
     if isinstance(element, dict):
-        return {key: map_leaves(function, element[key]) for key in sorted(element)}
+        return {key: map_leaves(function, element[key]) for key in sorted_keys(element)}
     return function(element)
 
 
 def leaves_of(element: Any) -> list[Any]:
     """Return the leaves of an element in their order; those of a dict in the order of its sorted keys."""
     if isinstance(element, dict):
-        element = tuple([element[key] for key in sorted(element)])
+        element = tuple([element[key] for key in sorted_keys(element)])
     if isinstance(element, tuple):
         return [leaf for item in element for leaf in leaves_of(item)]
     return [element]
@@ -77,7 +78,7 @@ def structure_of(element: Any) -> Any:
     if isinstance(element, tuple):
         return tuple([structure_of(item) for item in element])
     if isinstance(element, dict):
-        return tuple([(key, structure_of(element[key])) for key in sorted(element)])
+        return tuple([(key, structure_of(element[key])) for key in sorted_keys(element)])
     return None
 
 
@@ -111,7 +112,7 @@ def spec_of_batch(spec: Spec, rows: int | None) -> Spec:
 def shapes_of(shapes: Any) -> list[Any]:
     """Return the shapes of a structure of shapes, of which each may be a list."""
     if isinstance(shapes, dict):
-        return [shape for key in sorted(shapes) for shape in shapes_of(shapes[key])]
+        return [shape for key in sorted_keys(shapes) for shape in shapes_of(shapes[key])]
     if isinstance(shapes, tuple) and not all(isinstance(size, _SIZES) for size in shapes):
         return [shape for each in shapes for shape in shapes_of(each)]
     return [shapes]

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from aioflow import errors
-from aioflow.data.checks import AUTOTUNE, natural, positive
+from aioflow.data.checks import AUTOTUNE, natural, positive, switch
 from aioflow.data.dataset import Dataset
 from aioflow.data.image_folders import Pictures, pictures_in
 from aioflow.files.filesystem import Path, translate_errors
@@ -173,6 +173,8 @@ def image_dataset_from_directory(
         >>> [(images[:, 0, 0, 0].tolist(), labels.tolist()) async for images, labels in dataset]
         [([10.0, 200.0], [0, 1])]
     """
+    flags = {"shuffle": shuffle, "follow_links": follow_links, "skip_corrupt": skip_corrupt}
+    shuffle, follow_links, skip_corrupt = [switch(value, name) for name, value in flags.items()]
     form = _form(color_mode, image_size, interpolation, crop_to_aspect_ratio, pad_to_aspect_ratio, data_format)
     _check_split(validation_split, subset, shuffle, None if seed is None else natural(seed, "seed"))
     pictures = pictures_in(directory, labels, label_mode, class_names, follow_links)
@@ -255,6 +257,7 @@ def _form(
         raise ValueError(f"interpolation is one of {', '.join(INTERPOLATIONS)}, not {safe_repr(interpolation)}")
     if data_format not in (None, "channels_last", "channels_first"):
         raise ValueError(f"data_format is 'channels_last' or 'channels_first', not {safe_repr(data_format)}")
+    crops, pads = switch(crops, "crop_to_aspect_ratio"), switch(pads, "pad_to_aspect_ratio")
     if crops and pads:
         raise ValueError("pictures are cropped or padded to their proportions, not both")
     if not isinstance(image_size, (list, tuple)) or len(image_size) != 2:

@@ -24,11 +24,11 @@ class Arrangement:
     def of(self, batch: Batch) -> Batch:
         """The batch in the order of the model; arrays of float64 as float32 but for inputs and outputs in float64.
 
-        ValueError if there are other keys than names, or one is missing among those of inputs and labels.
+        ValueError if there are other keys than names, or one is missing among those of inputs.
         """
         if batch.weights or batch.input_keys is not None or batch.label_keys is not None:
             batch = self._in_order(batch)
-        if not any(self._inputs) and not any(array.dtype.char == _DOUBLE for array in (*batch.inputs, *batch.labels)):
+        if not any(self._inputs) and not any(map(_is_double, (*batch.inputs, *batch.labels))):
             return batch
         inputs = [_precise(array, double) for array, double in zip(batch.inputs, self._inputs, strict=True)]
         doubles = [*self._outputs, *[False] * len(batch.labels)]
@@ -44,23 +44,29 @@ class Arrangement:
             weights = by_names("sample_weight", dict(zip(batch.weight_keys, weights, strict=True)), outputs)
         if any(each is None for each in weights):
             weights = [np.ones(batch.size, np.float32) if each is None else each for each in weights]
-        given = _ordered("inputs", batch.inputs, batch.input_keys, inputs)
-        return Batch(given, _ordered("labels", batch.labels, batch.label_keys, outputs), weights)
+        labels, keys = batch.labels, batch.label_keys
+        if keys is not None and len(keys) == len(labels):
+            labels = by_names("the dict of labels", dict(zip(keys, labels, strict=True)), outputs)
+        return Batch(_ordered(batch.inputs, batch.input_keys, inputs), labels, weights)
 
 
-def _ordered(what: str, arrays: Sequence[Any], keys: Keys, names: Names) -> Sequence[Any]:
-    """The arrays in the order of the names. ValueError if the keys are others."""
+def _ordered(arrays: Sequence[Any], keys: Keys, names: Names) -> Sequence[Any]:
+    """The inputs in the order of the names. ValueError if the keys are others."""
     if keys is None or names is None or list(keys) == names:
         return arrays
     if sorted(names) != list(keys):
         given = ", ".join(map(str, keys))
-        raise ValueError(f"{what} were given by the keys {given}, and those of the model are {', '.join(names)}")
+        raise ValueError(f"inputs were given by the keys {given}, and those of the model are {', '.join(names)}")
     found = dict(zip(keys, arrays, strict=True))
     return [found[name] for name in names]
+
+
+def _is_double(array: Any) -> bool:
+    return array is not None and array.dtype.char == _DOUBLE
 
 
 def _precise(array: Any, double: bool) -> Any:
     """An array of float32 or float64 in the other one of these, if that is wanted."""
     if double:
         return array.astype(np.float64) if array.dtype == np.float32 else array
-    return array.astype(np.float32) if array.dtype.char == _DOUBLE else array
+    return array.astype(np.float32) if _is_double(array) else array

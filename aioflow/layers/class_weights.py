@@ -49,8 +49,15 @@ def _is_by_output(given: Mapping[Any, Any]) -> bool:
     return any(isinstance(each, Mapping) for each in given.values())
 
 
-def _weighted(weights: Array | None, labels: Array, factors: Mapping[int, float] | None) -> Array:
-    """The weights of elements for an output; classes that `factors` does not have count once."""
+def _weighted(weights: Array | None, labels: Array | None, factors: Mapping[int, float] | None) -> Array | None:
+    """The weights of elements for an output; classes that `factors` does not have count once.
+
+    ValueError if there are factors and no labels.
+    """
+    if labels is None:
+        if factors:
+            raise ValueError("class_weight has factors for an output without labels: it takes the classes from these")
+        return weights
     wide = labels.ndim > 1 and labels.shape[-1] > 1
     classes = labels.argmax(-1) if wide else labels.reshape(len(labels), -1)[:, 0].astype(int)
     by_class = np.array([(factors or {}).get(int(each), 1.0) for each in classes], np.float32)

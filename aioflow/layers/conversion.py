@@ -24,9 +24,9 @@ def batch_of(given: Any, name: str = "the batch") -> Batch:
 
 
 def made_of(inputs: Any, labels: Any, weights: Any) -> Batch:
-    """A batch of structures of arrays, of which `labels` and `weights` may be None."""
-    keys = [tuple(sorted(each)) if isinstance(each, Mapping) else None for each in (inputs, labels, weights)]
-    marks = [] if labels is None else _arrays(labels)
+    """A batch of structures of arrays. `labels` and `weights` may be None, and so may the labels of an output."""
+    keys = [tuple(nest.sorted_keys(each)) if isinstance(each, Mapping) else None for each in (inputs, labels, weights)]
+    marks = [] if labels is None else _arrays(labels, some=True)
     return Batch(_arrays(inputs), marks, _weights(weights, len(marks)), *keys)
 
 
@@ -38,7 +38,7 @@ def _weights(given: Any, outputs: int) -> list[Array | None]:
     if given is None:
         return []
     if isinstance(given, Mapping):
-        return [_factors(given[key]) for key in sorted(given)]
+        return [_factors(given[key]) for key in nest.sorted_keys(given)]
     several = isinstance(given, (list, tuple)) and outputs > 1 and len(given) == outputs
     if several and all(each is None or np.ndim(each) for each in given):
         return [_factors(each) for each in given]
@@ -83,11 +83,13 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__")
 
 
-def _arrays(structure: Any) -> list[Array]:
-    """The arrays of a structure; a list without any is one itself.
+def _arrays(structure: Any, some: bool = False) -> list[Any]:
+    """The arrays of a structure; a list without any is one itself. With `some`, None in place of one stays.
 
     ValueError for a list whose items have different lengths.
     """
+    if some and structure is None:
+        return [None]
     whole = isinstance(structure, list) and structure and not any(_is_array(item) for item in structure)
     if whole or not nest.is_nested(structure):
         array = _array(structure)
@@ -95,8 +97,9 @@ def _arrays(structure: Any) -> list[Array]:
             raise TypeError(f"an array of numbers or text is wanted, not of objects: {safe_repr(structure)}")
         return [array]
     check_depth(structure)
-    items = [structure[key] for key in sorted(structure)] if isinstance(structure, Mapping) else structure
-    return [array for item in items for array in _arrays(item)]
+    mapping = isinstance(structure, Mapping)
+    items = [structure[key] for key in nest.sorted_keys(structure)] if mapping else structure
+    return [array for item in items for array in _arrays(item, some)]
 
 
 def _array(given: Any) -> Array:

@@ -24,7 +24,7 @@ class Batch(NamedTuple):
 
     Attributes:
         inputs: those of the model.
-        labels: one for each output; none where there are only inputs.
+        labels: one for each output, None for one whose labels nothing reads; none where there are only inputs.
         weights: a factor for each element of the batch, or for each of its losses: one array of them for all outputs,
             or one for each output; none if all elements count the same. None in place of an array stands for ones.
         input_keys: the sorted keys of inputs that were given as a dict; None for others.
@@ -42,7 +42,7 @@ class Batch(NamedTuple):
     @property
     def values(self) -> list[Any]:
         """All of them."""
-        return [*self.inputs, *self.labels, *[each for each in self.weights if each is not None]]
+        return [*self.inputs, *[each for each in (*self.labels, *self.weights) if each is not None]]
 
     @property
     def size(self) -> int:
@@ -87,9 +87,12 @@ class Batch(NamedTuple):
 
     def _each(self, part: Callable[[Any], Any]) -> "Batch":
         """A batch with that part of each array."""
-        weights = [None if array is None else part(array) for array in self.weights]
-        parts = [part(array) for array in self.inputs], [part(array) for array in self.labels], weights
-        return Batch(*parts, self.input_keys, self.label_keys, self.weight_keys)
+
+        def parts(arrays: Sequence[Any]) -> list[Any]:
+            return [None if array is None else part(array) for array in arrays]
+
+        given = parts(self.inputs), parts(self.labels), parts(self.weights)
+        return Batch(*given, self.input_keys, self.label_keys, self.weight_keys)
 
 
 def value_of(variable: Variable) -> Tensor:
@@ -107,18 +110,22 @@ class Form(NamedTuple):
     """The dtypes and sizes of the labels of batches that one set of placeholders takes, and those of their weights.
 
     Attributes:
-        labels: a dtype and sizes for each output, None where a size may differ from batch to batch.
+        labels: a dtype and sizes for each output, None where a size may differ from batch to batch; None for an output
+            without labels.
         weights: the sizes of each array of weights.
     """
 
-    labels: tuple[tuple[DType, tuple[int | None, ...]], ...]
+    labels: tuple[tuple[DType, tuple[int | None, ...]] | None, ...]
     weights: tuple[tuple[int | None, ...], ...]
 
 
 def form_of(batch: Batch, outputs: Any) -> Form:
     """The form of a batch of arrays for a model with these outputs."""
     flat = nest.flatten(outputs)
-    labels = [(as_dtype(array.dtype), _sizes(array, output)) for array, output in zip(batch.labels, flat, strict=True)]
+    labels = [
+        None if array is None else (as_dtype(array.dtype), _sizes(array, output))
+        for array, output in zip(batch.labels, flat, strict=True)
+    ]
     sizes = [_sizes(array, output) for array, output in zip(batch.weights, flat, strict=False)]
     return Form(tuple(labels), tuple([tuple([1 if size == 1 else None for size in each]) for each in sizes]))
 
@@ -126,7 +133,7 @@ def form_of(batch: Batch, outputs: Any) -> Form:
 def fed(model: "Trainable", form: Form) -> Batch:
     """Placeholders for batches of this form."""
     inputs = [placeholder(tensor.dtype, tensor.shape, name="x") for tensor in nest.flatten(model.inputs)]
-    labels = [placeholder(dtype, sizes, name="labels") for dtype, sizes in form.labels]
+    labels = [None if each is None else placeholder(*each, name="labels") for each in form.labels]
     weights = [placeholder(float32, sizes, name="sample_weight") for sizes in form.weights]
     return Batch(inputs, labels, weights)
 

@@ -1,9 +1,6 @@
 """A layer: weights, and a function of tensors that uses them."""
 
 import contextlib
-import difflib
-import functools
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, Self
@@ -23,6 +20,7 @@ from aioflow.layers import by_name, calls
 from aioflow.layers.masks import give_masks, masks_of
 from aioflow.layers.numbers import sizes, switch
 from aioflow.layers.regularizers import Regularizer
+from aioflow.layers.signatures import accepted, check_arguments, first_of, parameters, takes_one_tensor
 from aioflow.library.control import name_scope
 from aioflow.library.variables import Variable
 from aioflow.tensors import nest
@@ -67,9 +65,9 @@ class Layer:
     def __new__(cls, *args: Any, **options: Any) -> Self:
         """Remember the arguments, for `like_this`. TypeError for one that the class has not, by its name."""
         kind: type = cls
-        known = _accepted(kind)
+        known = accepted(kind)
         if known is not None:
-            _check_arguments(kind, options, known)
+            check_arguments(kind, options, known)
         made = super().__new__(cls)
         made._made_with = args, options
         return made
@@ -190,11 +188,12 @@ class Layer:
 
     # Calls
 
-    def __call__(self, inputs: Any, *more: Any, training: bool | None = None, **arguments: Any) -> Any:
+    def __call__(self, inputs: Any = None, *more: Any, training: bool | None = None, **arguments: Any) -> Any:
         """Add the operations of the layer to the graph of the inputs.
 
         Args:
-            inputs: a tensor, a value that can be converted to one, or a structure of these.
+            inputs: a tensor, a value that can be converted to one, or a structure of these. It may be given by the
+                name that it has in `call`.
             more: the next arguments of `call`.
             training: whether the call is one for training; that of the surrounding phase by default, which is not.
             arguments: the other arguments of `call`.
@@ -202,6 +201,7 @@ class Layer:
         Raises:
             ValueError, TypeError: the inputs do not fit; the graph is unchanged then.
         """
+        inputs = first_of(type(self).call, inputs, arguments)
         graph = same_graph(*nest.flatten(inputs))
         arguments.update(self._arguments(more))
         try:
@@ -233,7 +233,7 @@ class Layer:
 
     def _arguments(self, values: Sequence[Any]) -> dict[str, Any]:
         """The values by the names of the next parameters of `call`. TypeError if there are fewer parameters."""
-        names = _parameters(type(self).call)[2:]
+        names = parameters(type(self).call)[2:]
         if len(values) > len(names):
             raise TypeError(
                 f"{self.name!r} takes {1 + len(names)} positional arguments, and {1 + len(values)} were given"
@@ -241,21 +241,22 @@ class Layer:
         return dict(zip(names, values, strict=False))
 
     def _called(self, inputs: Any, arguments: Mapping[str, Any], masks: Any, training: bool) -> Any:
-        if nest.is_nested(inputs) and _takes_one_tensor(type(self).call):
+        if nest.is_nested(inputs) and takes_one_tensor(type(self).call):
             raise ValueError(
                 f"one tensor is wanted, not {len(nest.flatten(inputs))}: join several, as layers.Concatenate does, or "
                 "make one of numbers by af.constant"
             )
         self.build_once(inputs)
         known = dict(arguments)
-        if "training" in _parameters(type(self).call):
+        if "training" in parameters(type(self).call):
             known["training"] = training
-        if masks is not None and "mask" in _parameters(type(self).call):
+        if masks is not None and "mask" in parameters(type(self).call):
             known["mask"] = masks
         token = _inside.set(self)
         try:
             with name_scope(f"{self.name}/", values=nest.flatten(inputs)), calls.phase(training):
-                outputs = self.call(inputs, **known)
+                with self._mended(inputs):
+                    outputs = self.call(inputs, **known)
                 if self._made is None:
                     self._made = [each.shape for each in nest.flatten(outputs) if isinstance(each, Tensor)]
                 if self.supports_masking:
@@ -264,6 +265,21 @@ class Layer:
                 return outputs
         finally:
             _inside.reset(token)
+
+    @contextlib.contextmanager
+    def _mended(self, inputs: Any) -> Iterator[None]:
+        """If the block fails for floats of another precision than that of the weights, the error says so."""
+        try:
+            yield
+        except TypeError as error:
+            dtypes = [tensor.dtype for tensor in nest.flatten(inputs) if isinstance(tensor, Tensor)]
+            other = next((dtype for dtype in dtypes if dtype.is_floating and dtype is not self.dtype), None)
+            if other is None or not self.casts_integers:
+                raise
+            raise TypeError(
+                f"{self.name}: the input is {other.name}, and the layer computes in {self.dtype.name}: cast the input "
+                f'by af.cast(x, "{self.dtype.name}"), or make the layer with dtype="{other.name}"'
+            ) from error
 
     def build_once(self, inputs: Any) -> None:
         """Make the weights for inputs like these, unless they are made. ValueError if they are in another graph."""
@@ -425,42 +441,6 @@ def known_size(given: TensorShape, axis: int) -> int:
     if size is None:
         raise ValueError(f"the size of axis {axis} must be known, the shape of the input is {given}")
     return size
-
-
-@functools.cache
-def _parameters(function: Callable[..., Any]) -> Sequence[str]:
-    return list(inspect.signature(function).parameters)
-
-
-def _check_arguments(kind: type, options: Iterable[str], known: Sequence[str]) -> None:
-    """Raise TypeError for an argument that is not known."""
-    for option in options:
-        if option not in known:
-            close = difflib.get_close_matches(option, known, 1)
-            mend = f"; did you mean {close[0]!r}?" if close else ""
-            raise TypeError(f"{kind.__name__} has no argument {option!r}{mend}")
-
-
-@functools.cache
-def _accepted(kind: type) -> Sequence[str] | None:
-    """The names of the arguments of a class of layers; None if one outside of aioflow decides about further ones."""
-    found: list[str] = []
-    for each in kind.__mro__:
-        if "__init__" in vars(each):
-            parameters = inspect.signature(vars(each)["__init__"]).parameters.values()
-            found += [parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
-            if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-                return found
-            if not each.__module__.startswith("aioflow."):
-                return None
-    return found
-
-
-@functools.cache
-def _takes_one_tensor(call: Callable[..., Any]) -> bool:
-    """Whether the first parameter is annotated as a tensor, and so is no structure."""
-    annotations = [each.annotation for each in inspect.signature(call).parameters.values()]
-    return annotations[1:2] == [Tensor]
 
 
 def _within(layer: Layer) -> Iterator[Layer]:

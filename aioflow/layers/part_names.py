@@ -70,7 +70,7 @@ def _named(structure: Any, path: str = "") -> list[tuple[str, Any]]:
     if not nest.is_nested(structure):
         return [(path, structure)]
     if isinstance(structure, Mapping):
-        items = [(f"{path}_{key}" if path else str(key), structure[key]) for key in sorted(structure)]
+        items = [(f"{path}_{key}" if path else str(key), structure[key]) for key in nest.sorted_keys(structure)]
     else:
         items = [(f"{path}_{number}" if path else "", item) for number, item in enumerate(structure, 1)]
     return [leaf for key, item in items for leaf in _named(item, key)]

@@ -175,7 +175,8 @@ class _Tower(NamedTuple):
 
 def _joined(shares: Sequence[Batch]) -> Batch:
     """The whole batch."""
-    labels = [concat(list(each), 0) for each in zip(*[share.labels for share in shares], strict=True)]
+    columns = zip(*[share.labels for share in shares], strict=True)
+    labels = [None if each[0] is None else concat(list(each), 0) for each in columns]
     weights = [concat(list(each), 0) for each in zip(*[share.weights for share in shares], strict=True)]
     return Batch([], labels, weights)
 

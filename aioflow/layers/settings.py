@@ -7,6 +7,7 @@ from types import NoneType
 from typing import Any, Final, NamedTuple
 
 from aioflow.layers.distribute import Strategy
+from aioflow.layers.fed import Batch
 from aioflow.layers.named_metrics import check_metric
 from aioflow.layers.numbers import number
 from aioflow.layers.part_names import Names, by_names, output_names
@@ -16,6 +17,13 @@ from aioflow.library.losses.objectives import Loss
 from aioflow.library.variables import Variable
 from aioflow.tensors import nest
 from aioflow.tensors.recursion import safe_repr
+from aioflow.train.composed_optimizers import (
+    AdafactorOptimizer,
+    AdamaxOptimizer,
+    LambOptimizer,
+    LionOptimizer,
+    NadamOptimizer,
+)
 from aioflow.train.decoupled_decay import AdamWOptimizer
 from aioflow.train.optimizer import Optimizer
 from aioflow.train.optimizers import (
@@ -29,9 +37,11 @@ from aioflow.train.optimizers import (
 )
 
 OPTIMIZERS: Final[Mapping[str, tuple[Callable[[Any], Optimizer], float]]] = {
+    "adafactor": (AdafactorOptimizer, 0.001), "adamax": (AdamaxOptimizer, 0.001),
     "adadelta": (AdadeltaOptimizer, 0.001), "adagrad": (AdagradOptimizer, 0.001), "adam": (AdamOptimizer, 0.001),
     "adamw": (lambda rate: AdamWOptimizer(0.004, rate), 0.001),
-    "ftrl": (FtrlOptimizer, 0.001), "momentum": (lambda rate: MomentumOptimizer(rate, 0.9), 0.01),
+    "ftrl": (FtrlOptimizer, 0.001), "lamb": (LambOptimizer, 0.001), "lion": (LionOptimizer, 0.001),
+    "nadam": (NadamOptimizer, 0.001), "momentum": (lambda rate: MomentumOptimizer(rate, 0.9), 0.01),
     "rmsprop": (RMSPropOptimizer, 0.001), "sgd": (GradientDescentOptimizer, 0.01),
 }  # fmt: skip
 """The optimizers by the names that `compile` takes, with the learning rates that they begin with."""
@@ -57,6 +67,26 @@ class Settings(NamedTuple):
     def before(self, number: int) -> str:
         """What the names of metrics of an output begin with, so that they differ from those of other outputs."""
         return "" if self.names is None or len(self.names) == 1 else f"{self.names[number]}_"
+
+    def reads_labels(self, number: int) -> bool:
+        """Whether the loss or a metric of an output compares it with labels."""
+        return bool(self.losses[number] or self.metrics[number] or self.weighted_metrics[number])
+
+
+def check_labels(batch: Batch, settings: Settings, model: str) -> None:
+    """Raise ValueError unless there are labels and weights for the outputs of the model that need them."""
+    wanted = len(settings.losses)
+    if len(batch.labels) != wanted:
+        raise ValueError(f"{model!r} has {wanted} outputs, and {len(batch.labels)} arrays of labels were given")
+    if len(batch.weights) not in (0, 1, wanted):
+        raise ValueError(f"{model!r} has {wanted} outputs, and {len(batch.weights)} arrays of weights were given")
+    for output, labels in enumerate(batch.labels):
+        if labels is None and settings.reads_labels(output):
+            name = settings.names[output] if settings.names else "output"
+            raise ValueError(
+                f"no labels were given for the output {name!r} of {model!r}, which has a loss or metrics: give them, "
+                "or compile the model with None for its loss and without metrics for it"
+            )
 
 
 def settings_of(outputs: Any, loss: Any, loss_weights: Any, metrics: Any, weighted_metrics: Any) -> Settings:
@@ -131,8 +161,8 @@ def check_optimizer(given: Any) -> None:
         if not isinstance(given, Optimizer):
             raise TypeError(f"an optimizer is a name or an af.train.Optimizer, not {safe_repr(given)}")
     elif given.lower() not in OPTIMIZERS:
-        close = difflib.get_close_matches(given.lower(), OPTIMIZERS, 1)
-        raise ValueError(f"no optimizer is named {given!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
+        close = " or ".join(map(repr, difflib.get_close_matches(given.lower(), OPTIMIZERS, 3)))
+        raise ValueError(f"no optimizer is named {given!r}" + (f"; did you mean {close}?" if close else ""))
 
 
 def _is_flat(outputs: Any) -> bool:

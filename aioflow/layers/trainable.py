@@ -25,7 +25,7 @@ from aioflow.layers.numbers import at_least, is_sequence, switch
 from aioflow.layers.own_session import OwnSession
 from aioflow.layers.part_names import output_names
 from aioflow.layers.recurrent_loop import STATES
-from aioflow.layers.settings import Optimizing, Settings, check_optimizer, settings_of
+from aioflow.layers.settings import Optimizing, Settings, check_labels, check_optimizer, settings_of
 from aioflow.layers.steps import Steps
 from aioflow.library.control import group
 from aioflow.library.state import report_uninitialized_variables
@@ -152,8 +152,8 @@ class Trainable(Layer):
         Args:
             x: arrays, in the structure of the inputs or in a dict by their names; or an iterable or async iterable of
                 batches, such as a dataset: tuples of inputs, labels and, if there are any, weights.
-            y: labels for each element, in the structure of the outputs or in a dict by their names; not beside an
-                iterable.
+            y: labels for each element, in the structure of the outputs or in a dict by their names; None, or no key,
+                for an output without a loss and metrics; not beside an iterable.
             batch_size: the elements of a step, 32 by default. The last batch of an epoch may have fewer.
             epochs: the number of the last epoch.
             verbose: 0 writes nothing, 1 draws a bar, 2 writes a line for each epoch; "auto" draws a bar in a terminal.
@@ -411,7 +411,7 @@ class Trainable(Layer):
 
     def steps_like(self, batch: Batch) -> Steps:
         """The operations for batches like this one, which is in order, built if there are none yet."""
-        self._check_labels(batch)
+        check_labels(batch, self._chosen(), self.name)
         form = form_of(batch, self.outputs)
         if form not in self._steps:
             optimizing = self._optimize()
@@ -431,15 +431,6 @@ class Trainable(Layer):
         wanted = len(nest.flatten(self.inputs))
         if len(batch.inputs) != wanted:
             raise ValueError(f"{self.name!r} has {wanted} inputs, and {len(batch.inputs)} arrays were given")
-
-    def _check_labels(self, batch: Batch) -> None:
-        wanted = len(nest.flatten(self.outputs))
-        if len(batch.labels) != wanted:
-            raise ValueError(f"{self.name!r} has {wanted} outputs, and {len(batch.labels)} arrays of labels were given")
-        if len(batch.weights) not in (0, 1, wanted):
-            raise ValueError(
-                f"{self.name!r} has {wanted} outputs, and {len(batch.weights)} arrays of weights were given"
-            )
 
     async def prepare(self, session: Session) -> None:
         """Give the learning rate a value in the session, so that callbacks can read and change it."""

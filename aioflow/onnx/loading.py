@@ -47,8 +47,9 @@ def load(
         ImportError: the package onnx is not installed.
         UnimplementedError: operators are not known, all of which the error lists, or a dtype is not. Nothing is built.
         DataLossError: the bytes are no model, or are damaged.
-        InvalidArgumentError: names are missing or given twice, nodes form a cycle, or functions call each other without
-            end or so often that they stand for more nodes than a graph can hold.
+        InvalidArgumentError: names are missing or given twice, nodes form a cycle or make an output of another dtype
+            than the model declares, or functions call each other without end or so often that they stand for more
+            nodes than a graph can hold.
         PermissionDeniedError: external data lie outside of the model's folder.
         NotFoundError: a file of external data does not exist.
         ValueError, TypeError: inputs of a node do not fit each other, or its operator.
@@ -90,6 +91,8 @@ class _Import:
         for done, node in enumerate(body.nodes, 1):
             builder.run([node], scope, self._model.opsets)
             self._progress(done, len(body.nodes))
+        for name, declared in body.outputs.items():
+            _check_output(name, declared, scope[name])
         outputs = {name: _output(name, scope[name]) for name in body.outputs}
         tensors = {name: value for name, value in scope.items() if isinstance(value, Tensor)}
         initializer = group(*[variable.initializer for variable in self._variables.values()], name="initializer")
@@ -122,6 +125,24 @@ def _input(name: str, declared: ValueType) -> Tensor | TensorArray:
             f"input {name!r} is a {declared.kind}, and runs are fed tensors and lists of them"
         )
     return placeholder(declared.dtype, declared.shape, name=valid_name(name))
+
+
+def _check_output(name: str, declared: ValueType, value: Value) -> None:
+    """InvalidArgumentError if the nodes make something else of an output than the model declares, if it does."""
+    if declared.kind == "optional":
+        if declared.element is not None and value is not None:
+            _check_output(name, declared.element, value)
+        return
+    if declared.kind == "tensor" and declared.dtype is None:
+        return
+    made = "no value" if value is None else "a tensor" if isinstance(value, Tensor) else "a sequence"
+    if made != f"a {declared.kind}":
+        raise errors.InvalidArgumentError(f"output {name!r} is declared as a {declared.kind}, and nodes make {made}")
+    if isinstance(value, Tensor) and declared.dtype is not None and value.dtype is not declared.dtype:
+        raise errors.InvalidArgumentError(
+            f"output {name!r} is declared as {declared.dtype.name}, and the node {value.op.name!r} makes "
+            f"{value.dtype.name}"
+        )
 
 
 def _output(name: str, value: Value) -> Value:

@@ -104,6 +104,7 @@ class Reader:
         """The function of a message."""
         _check_text([message.name, message.domain, *message.input, *message.output, *message.attribute])
         _check_text(_names_of_nodes(message.node))
+        _check_once(f"input of the function {message.name!r}", message.input)
         defaults = {each.name: self.attribute(each) for each in message.attribute_proto}
         attributes = dict.fromkeys(message.attribute) | defaults
         nodes = sorted_nodes([self.node(each) for each in message.node], {*message.input})
@@ -210,12 +211,22 @@ def _names_of_tensor(tensor: Any) -> Iterator[Any]:
 
 
 def _check_names(message: Any) -> None:
-    """InvalidArgumentError if two values of a graph have one name."""
+    """InvalidArgumentError if two values of a graph have one name. An input may have an initial value of its name."""
+    for what, values in (("input", message.input), ("initial value", message.initializer)):
+        _check_once(what, [each.name for each in values])
     made = [name for node in message.node for name in node.output if name]
     given = {each.name for each in message.input} | {each.name for each in message.initializer}
     twice = [name for name, times in Counter(made).items() if times > 1 or name in given]
     if twice:
         raise errors.InvalidArgumentError(f"{_listed(twice)} is computed more than once")
+
+
+def _check_once(what: str, names: Sequence[str]) -> None:
+    """InvalidArgumentError if a name is there more than once, or empty."""
+    if "" in names:
+        raise errors.InvalidArgumentError(f"an {what} has no name")
+    if twice := [name for name, times in Counter(names).items() if times > 1]:
+        raise errors.InvalidArgumentError(f"more than one {what} is named {_listed(twice)}")
 
 
 def _apart(message: Any) -> tuple[list[str], list[Node]]:

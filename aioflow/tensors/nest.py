@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from aioflow.lazy import Face
-from aioflow.tensors.recursion import check_depth
+from aioflow.tensors.recursion import check_depth, safe_repr
 
 
 def is_nested(structure: Any) -> bool:
@@ -109,15 +109,27 @@ def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True) -> N
 
 def _items(structure: Any) -> Iterator[tuple[Any, Any]]:
     if isinstance(structure, Mapping):
-        return ((key, structure[key]) for key in sorted(structure))
+        return ((key, structure[key]) for key in sorted_keys(structure))
     return iter(enumerate(structure))
+
+
+def sorted_keys(mapping: Mapping[Any, Any]) -> list[Any]:
+    """The keys in order. TypeError, with the keys, if they have none."""
+    try:
+        return sorted(mapping)
+    except TypeError:
+        keys = ", ".join(map(safe_repr, mapping))
+        raise TypeError(
+            f"the values of a dict are taken in the order of its keys, and {keys} have none: give keys of one type, "
+            "such as names"
+        ) from None
 
 
 def _pack(structure: Any, leaves: Iterator[Any]) -> Any:
     if not is_nested(structure):
         return next(leaves)
     if isinstance(structure, Mapping):
-        return _rebuild_mapping(structure, {key: _pack(structure[key], leaves) for key in sorted(structure)})
+        return _rebuild_mapping(structure, {key: _pack(structure[key], leaves) for key in sorted_keys(structure)})
     items = [_pack(item, leaves) for item in structure]
     return type(structure)._make(items) if hasattr(structure, "_make") else type(structure)(items)
 
@@ -146,7 +158,7 @@ def _compare(one: Any, other: Any, check_types: bool, place: str) -> None:
 
 def _describe(structure: Any) -> str:
     if isinstance(structure, Mapping):
-        return f"keys {sorted(structure)}"
+        return f"keys {sorted_keys(structure)}"
     return f"{len(structure)} items"
 
 

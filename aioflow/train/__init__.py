@@ -38,6 +38,9 @@ _face = Face(__name__, {
         "CheckpointReader NewCheckpointReader=load_checkpoint checkpoint_exists latest_checkpoint list_variables "
         "load_checkpoint load_variable"
     ),
+    "aioflow.train.composed_optimizers": (
+        "AdafactorOptimizer AdamaxOptimizer LambOptimizer LionOptimizer NadamOptimizer"
+    ),
     "aioflow.train.coordinator": "Coordinator",
     "aioflow.train.decay": (
         "cosine_decay cosine_decay_restarts exponential_decay inverse_time_decay linear_cosine_decay natural_exp_decay "

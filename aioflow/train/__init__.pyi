@@ -70,6 +70,11 @@ from aioflow.train.checkpoints import list_variables as list_variables
 from aioflow.train.checkpoints import load_checkpoint as NewCheckpointReader
 from aioflow.train.checkpoints import load_checkpoint as load_checkpoint
 from aioflow.train.checkpoints import load_variable as load_variable
+from aioflow.train.composed_optimizers import AdafactorOptimizer as AdafactorOptimizer
+from aioflow.train.composed_optimizers import AdamaxOptimizer as AdamaxOptimizer
+from aioflow.train.composed_optimizers import LambOptimizer as LambOptimizer
+from aioflow.train.composed_optimizers import LionOptimizer as LionOptimizer
+from aioflow.train.composed_optimizers import NadamOptimizer as NadamOptimizer
 from aioflow.train.coordinator import Coordinator as Coordinator
 from aioflow.train.decay import cosine_decay as cosine_decay
 from aioflow.train.decay import cosine_decay_restarts as cosine_decay_restarts
@@ -147,28 +152,28 @@ from aioflow.train.sync_replicas_optimizer import SyncReplicasOptimizer as SyncR
 from aioflow.train.warm_starting import VocabInfo as VocabInfo
 from aioflow.train.warm_starting import warm_start as warm_start
 
-__all__ = ["AdadeltaOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer", "AdamWOptimizer",
-    "AsyncReplicasOptimizer", "BytesList", "CheckpointManager", "CheckpointReader", "CheckpointSaverHook",
-    "CheckpointSaverListener", "CheckpointState", "ChiefSessionCreator", "ClusterDef", "ClusterSpec", "Coordinator",
-    "Example", "ExponentialMovingAverage", "Feature", "FeatureList", "FeatureLists", "Features", "FeedFnHook",
-    "FinalOpsHook", "FloatList", "FtrlOptimizer", "GlobalStepWaiterHook", "GradientAccumulationOptimizer",
-    "GradientDescentOptimizer", "GreedyLoadBalancingStrategy", "Int64List", "JobDef", "LoggingTensorHook",
-    "LooperThread", "MomentumOptimizer", "MonitoredSession", "MonitoredTrainingSession", "NanLossDuringTrainingError",
-    "NanTensorHook", "NewCheckpointReader", "Optimizer", "Pipelined", "ProfilerHook", "Progress", "ProgressHook",
-    "ProximalAdagradOptimizer", "ProximalGradientDescentOptimizer", "QueueRunner", "RMSPropOptimizer", "Recovery",
-    "Saver", "SaverDef", "Scaffold", "SecondOrStepTimer", "SequenceExample", "Server", "ServerDef", "SessionCreator",
-    "SessionManager", "SessionRunArgs", "SessionRunContext", "SessionRunHook", "SessionRunValues",
-    "SingularMonitoredSession", "Stage", "StepCounterHook", "StopAtStepHook", "SummarySaverHook", "Supervisor",
-    "SyncReplicasOptimizer", "VocabInfo", "WorkerSessionCreator", "Writing", "add_queue_runner", "all_reduce_gradients",
-    "assert_global_step", "assign_moving_average", "average_gradients", "basic_train_loop", "batch", "batch_join",
-    "broadcast_variables", "byte_size_load_fn", "checkpoint_exists", "checkpoints_iterator", "compress_gradients",
-    "cosine_decay", "cosine_decay_restarts", "create_global_step", "exponential_decay", "export_meta_graph",
-    "generate_checkpoint_state_proto", "get_checkpoint_mtimes", "get_checkpoint_state", "get_global_step",
-    "get_or_create_global_step", "global_step", "import_meta_graph", "init_from_checkpoint", "input_producer",
-    "inverse_time_decay", "latest_checkpoint", "limit_epochs", "linear_cosine_decay", "list_variables",
-    "load_checkpoint", "load_variable", "match_filenames_once", "maybe_batch", "maybe_batch_join",
-    "maybe_shuffle_batch", "maybe_shuffle_batch_join", "natural_exp_decay", "noisy_linear_cosine_decay",
-    "piecewise_constant", "piecewise_constant_decay", "pipeline", "polynomial_decay", "range_input_producer",
-    "remove_checkpoint", "replica_device_setter", "shuffle_batch", "shuffle_batch_join", "slice_input_producer",
-    "start_queue_runners", "stop_servers", "string_input_producer", "summary_iterator", "update_checkpoint_state",
-    "warm_start", "write_graph"]
+__all__ = ["AdadeltaOptimizer", "AdafactorOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer",
+    "AdamWOptimizer", "AdamaxOptimizer", "AsyncReplicasOptimizer", "BytesList", "CheckpointManager", "CheckpointReader",
+    "CheckpointSaverHook", "CheckpointSaverListener", "CheckpointState", "ChiefSessionCreator", "ClusterDef",
+    "ClusterSpec", "Coordinator", "Example", "ExponentialMovingAverage", "Feature", "FeatureList", "FeatureLists",
+    "Features", "FeedFnHook", "FinalOpsHook", "FloatList", "FtrlOptimizer", "GlobalStepWaiterHook",
+    "GradientAccumulationOptimizer", "GradientDescentOptimizer", "GreedyLoadBalancingStrategy", "Int64List", "JobDef",
+    "LambOptimizer", "LionOptimizer", "LoggingTensorHook", "LooperThread", "MomentumOptimizer", "MonitoredSession",
+    "MonitoredTrainingSession", "NadamOptimizer", "NanLossDuringTrainingError", "NanTensorHook", "NewCheckpointReader",
+    "Optimizer", "Pipelined", "ProfilerHook", "Progress", "ProgressHook", "ProximalAdagradOptimizer",
+    "ProximalGradientDescentOptimizer", "QueueRunner", "RMSPropOptimizer", "Recovery", "Saver", "SaverDef", "Scaffold",
+    "SecondOrStepTimer", "SequenceExample", "Server", "ServerDef", "SessionCreator", "SessionManager", "SessionRunArgs",
+    "SessionRunContext", "SessionRunHook", "SessionRunValues", "SingularMonitoredSession", "Stage", "StepCounterHook",
+    "StopAtStepHook", "SummarySaverHook", "Supervisor", "SyncReplicasOptimizer", "VocabInfo", "WorkerSessionCreator",
+    "Writing", "add_queue_runner", "all_reduce_gradients", "assert_global_step", "assign_moving_average",
+    "average_gradients", "basic_train_loop", "batch", "batch_join", "broadcast_variables", "byte_size_load_fn",
+    "checkpoint_exists", "checkpoints_iterator", "compress_gradients", "cosine_decay", "cosine_decay_restarts",
+    "create_global_step", "exponential_decay", "export_meta_graph", "generate_checkpoint_state_proto",
+    "get_checkpoint_mtimes", "get_checkpoint_state", "get_global_step", "get_or_create_global_step", "global_step",
+    "import_meta_graph", "init_from_checkpoint", "input_producer", "inverse_time_decay", "latest_checkpoint",
+    "limit_epochs", "linear_cosine_decay", "list_variables", "load_checkpoint", "load_variable", "match_filenames_once",
+    "maybe_batch", "maybe_batch_join", "maybe_shuffle_batch", "maybe_shuffle_batch_join", "natural_exp_decay",
+    "noisy_linear_cosine_decay", "piecewise_constant", "piecewise_constant_decay", "pipeline", "polynomial_decay",
+    "range_input_producer", "remove_checkpoint", "replica_device_setter", "shuffle_batch", "shuffle_batch_join",
+    "slice_input_producer", "start_queue_runners", "stop_servers", "string_input_producer", "summary_iterator",
+    "update_checkpoint_state", "warm_start", "write_graph"]

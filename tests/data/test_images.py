@@ -204,6 +204,10 @@ def test_links_are_followed_on_request_and_special_files_left_out(folder):
         ({"validation_split": 0.01, "subset": "both"}, ValueError, "leaves none on one side"),
         ({"validation_split": 0.5, "subset": "training", "shuffle": True}, ValueError, "give a seed"),
         ({"data_format": "NHWC"}, ValueError, "data_format is 'channels_last' or 'channels_first'"),
+        *[
+            ({flag: "no"}, TypeError, f"{flag} must be True or False, not 'no'")
+            for flag in ("shuffle", "follow_links", "skip_corrupt", "crop_to_aspect_ratio", "pad_to_aspect_ratio")
+        ],
         ({"crop_to_aspect_ratio": True, "pad_to_aspect_ratio": True}, ValueError, "cropped or padded"),
     ],
 )

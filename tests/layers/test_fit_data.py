@@ -212,7 +212,7 @@ async def test_inputs_and_labels_given_by_keys_go_to_the_tensors_of_these_keys_o
         for inputs in ({"p": ones, "x": ones}, [({"x": ones, "p": ones}, ones)]):
             with pytest.raises(ValueError, match="inputs were given by the keys p, x, and those of the model are p, q"):
                 await model.predict(inputs)
-        with pytest.raises(ValueError, match="labels were given by the keys s, and those of the model are r"):
+        with pytest.raises(ValueError, match="labels has the key 's', and the names of the model are r"):
             await model.evaluate({"p": ones, "q": ones}, {"s": ones})
         with pytest.raises(ValueError, match=r"batch 2 has 2 inputs \(p, x\).*batch 1 has 2 inputs \(p, q\)"):
             await model.evaluate([({"p": ones, "q": ones}, ones), ({"p": ones, "x": ones}, ones)])

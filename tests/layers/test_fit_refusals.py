@@ -61,7 +61,7 @@ async def test_data_that_do_not_fit_are_refused(model, given, error, text):
 
 async def test_settings_that_cannot_work_are_refused(model):
     for given, error, text in (
-        ({"optimizer": "adma", "loss": "mse"}, ValueError, "did you mean 'adam'"),
+        ({"optimizer": "adma", "loss": "mse"}, ValueError, "did you mean .*'adam'"),
         ({"optimizer": 0.1, "loss": "mse"}, TypeError, "an optimizer is a name"),
         ({"loss": "mes"}, ValueError, "did you mean 'mse'"),
         ({"loss": 3}, TypeError, "a loss is a name"),

@@ -318,7 +318,7 @@ async def test_heads_attend_by_themselves():
     weights = [drawn(6, 8), drawn(8), drawn(6, 8), drawn(8), drawn(6, 6), drawn(6), drawn(6, 6), drawn(6)]
     value = af.placeholder(af.float32, [None, 5, 6])
     given = af.placeholder(af.float32, [None, 3, 6])
-    made = layer(given, value)
+    made = layer(query=given, value=value)
     async with af.Session() as session:
         await session.run(af.global_variables_initializer())
         for weight, array in zip(layer.weights, weights, strict=True):
@@ -513,6 +513,22 @@ def test_a_layer_has_its_weights_in_one_graph():
     layer(af.zeros([1, 3]))
     with af.Graph().as_default(), pytest.raises(ValueError, match="in another graph"):
         layer(af.zeros([1, 3]))
+
+
+@pytest.mark.parametrize("layer", [layers.Dense(2), layers.GRU(2), layers.MultiHeadAttention(1, 2)])
+def test_floats_of_another_precision_than_the_weights_are_refused_with_the_mend(graph, layer):
+    for dtype in ("float64", "float16"):
+        with pytest.raises(TypeError, match=f"the input is {dtype}, .* in float32: cast .* or make .*dtype=.{dtype}"):
+            layer(af.ones([2, 3, 4], dtype))
+        assert not layer.built
+    assert layer(af.cast(af.ones([2, 3, 4], "float64"), "float32")).dtype is af.float32
+
+
+def test_a_layer_takes_its_first_argument_by_name_and_none_is_refused():
+    assert layers.Dense(2)(inputs=af.ones([2, 3])).shape == [2, 2]
+    for call, name in ((lambda: layers.Dense(2)(), "inputs"), (lambda: layers.MultiHeadAttention(1, 2)(), "query")):
+        with pytest.raises(TypeError, match=f"a layer is called with a tensor, its argument '{name}', and none was"):
+            call()
 
 
 def test_a_layer_without_a_call_says_so():

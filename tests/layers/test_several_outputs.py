@@ -92,6 +92,30 @@ async def test_an_output_without_a_loss_is_measured_and_does_not_train(model):
         assert np.array_equal(value, first[weight.op.name]) == weight.op.name.startswith("cls")
 
 
+async def test_an_output_without_a_loss_and_metrics_needs_no_labels(graph, model):
+    settings = {"loss": {"cls": None, "num": "mse"}, "metrics": {"num": ["mae"]}}
+    model.compile("sgd", **settings)
+    everything = await model.evaluate(INPUTS, LABELS, batch_size=4, sample_weight={"num": HEAVY})
+    for labels in ({"num": NUMBERS}, {"num": NUMBERS, "cls": None}, [None, NUMBERS]):
+        assert await model.evaluate(INPUTS, labels, batch_size=4, sample_weight={"num": HEAVY}) == everything
+    dataset = af.data.Dataset.from_tensor_slices((INPUTS, {"num": NUMBERS})).batch(5)
+    history = await model.fit(dataset, validation_data=(INPUTS, [None, NUMBERS]), verbose=0)
+    assert list(history.history) == ["loss", "num_loss", "num_mae", "val_loss", "val_num_loss", "val_num_mae"]
+    assert await model.train_on_batch(INPUTS, {"num": NUMBERS}) < history.history["loss"][0]
+    only = {"class_weight": {"num": {0: 2.0}}, "shuffle": False, "verbose": 0}
+    await model.fit(INPUTS, {"num": NUMBERS}, **only)
+    with pytest.raises(ValueError, match="class_weight has factors for an output without labels"):
+        await model.fit(INPUTS, {"num": NUMBERS}, class_weight={"cls": {0: 2.0}})
+    model.compile("sgd", **settings, strategy=af.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"]))
+    async with af.Session(graph=graph, config=af.Config(device_count={"CPU": 2})):
+        history = await model.fit(INPUTS, {"num": NUMBERS}, verbose=0)
+    assert list(history.history) == ["loss", "num_loss", "num_mae"]
+    for broken in ({"loss": "mse"}, settings | {"metrics": {"cls": ["accuracy"]}}):
+        model.compile("sgd", **broken)
+        with pytest.raises(ValueError, match=r"no labels were given for the output 'cls' .* has a loss or metrics"):
+            await model.evaluate(INPUTS, {"num": NUMBERS})
+
+
 async def test_several_devices_measure_the_loss_of_each_output_over_the_whole_batch(graph, model):
     model.compile("sgd", {"cls": "sparse_categorical_crossentropy", "num": "mse"}, loss_weights={"num": 0.5})
     strategy = af.distribute.MirroredStrategy(["/device:CPU:0", "/device:CPU:1"])
@@ -142,11 +166,12 @@ def test_settings_by_names_that_the_model_has_not_are_refused(model, settings, e
 @pytest.mark.parametrize(
     ("given", "error", "text"),
     [
+        ({"x": {0: A, "b": B}}, TypeError, "in the order of its keys, and 0, 'b' have none: give keys of one type"),
         ({"x": {"a": A, "c": B}}, ValueError, "inputs were given by the keys a, c, and those of the model are a, b"),
         (
             {"y": {"cls": CLASSES, "foo": NUMBERS}},
             ValueError,
-            "labels were given by the keys cls, foo, .* are cls, num",
+            "the dict of labels has the key 'foo', and the names of the model are cls, num",
         ),
         ({"sample_weight": {"foo": HEAVY}}, ValueError, "sample_weight has the key 'foo', and the names .* cls, num"),
         ({"sample_weight": {"num": ["a"] * 10}}, TypeError, "sample_weight is an array of numbers"),

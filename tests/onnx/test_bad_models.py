@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import aioflow as af
-from tests.onnx.models import graph, helper, model, node, onnx, value
+from tests.onnx.models import graph, helper, initial, model, node, onnx, value
 from tests.support.scale import amount
 
 GOOD = model([node("Relu", ["x"], ["y"])], [value("x", [2])], [value("y", [2])])
@@ -68,6 +68,27 @@ def test_names_that_are_missing_or_given_twice_are_refused():
     refused(missing, af.errors.InvalidArgumentError, "nothing computes 'nowhere'")
     twice = model([node("Relu", ["x"], ["y"]), node("Abs", ["x"], ["y"])], [value("x", [1])], [value("y", [1])])
     refused(twice, af.errors.InvalidArgumentError, "'y' is computed more than once")
+    inputs = model([node("Relu", ["x"], ["y"])], [value("x", [1]), value("x", [2])], [value("y")])
+    refused(inputs, af.errors.InvalidArgumentError, "more than one input is named 'x'")
+    weights = changed(lambda message: message.graph.initializer.extend([*initial(w=[1.0]), *initial(w=[2.0])]))
+    refused(weights, af.errors.InvalidArgumentError, "more than one initial value is named 'w'")
+    nameless = changed(lambda message: message.graph.input.extend([value("", [1])]))
+    refused(nameless, af.errors.InvalidArgumentError, "an input has no name")
+    own = helper.make_function(
+        "own", "F", ["a", "a"], ["b"], [node("Neg", ["a"], ["b"])], [helper.make_opsetid("", 21)]
+    )
+    call = model([node("F", ["x", "x"], ["y"], domain="own")], [value("x", [1])], [value("y")], 21, [own], ["own"])
+    refused(call, af.errors.InvalidArgumentError, "more than one input of the function 'F' is named 'a'")
+
+
+def test_an_output_of_another_type_than_the_model_declares_is_refused():
+    numbers = model([node("Shape", ["x"], ["y"])], [value("x", [1])], [value("y", [1])])
+    refused(numbers, af.errors.InvalidArgumentError, "'y' is declared as float32, and the node '.*' makes int64")
+    tensor = model([node("SequenceConstruct", ["x"], ["y"])], [value("x", [1])], [value("y", [1])])
+    refused(tensor, af.errors.InvalidArgumentError, "output 'y' is declared as a tensor, and nodes make a sequence")
+    declared = helper.make_tensor_sequence_value_info("y", onnx.TensorProto.FLOAT, [1])
+    sequence = model([node("Relu", ["x"], ["y"])], [value("x", [1])], [declared])
+    refused(sequence, af.errors.InvalidArgumentError, "output 'y' is declared as a sequence, and nodes make a tensor")
 
 
 def test_an_output_that_an_operator_does_not_have_is_refused():

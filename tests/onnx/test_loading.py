@@ -253,7 +253,9 @@ def test_an_optional_input_is_fed_as_a_tensor_and_a_sequence_as_a_list():
     nodes = [node("OptionalGetElement", ["x"], ["y"])]
     assert af.onnx.load(model(nodes, [optional], [value("y")]), af.Graph()).inputs["x"].shape == [2]
     sequence = helper.make_value_info("x", helper.make_sequence_type_proto(tensor))
-    imported = af.onnx.load(model([node("SequenceLength", ["x"], ["y"])], [sequence], [value("y")]), af.Graph())
+    imported = af.onnx.load(
+        model([node("SequenceLength", ["x"], ["y"])], [sequence], [value("y", [], np.int64)]), af.Graph()
+    )
     assert imported.inputs["x"].element_shape == [2]
 
 

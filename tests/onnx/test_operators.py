@@ -32,6 +32,8 @@ def weights(*shape):
     return RNG.normal(size=shape).astype(np.float32)
 
 
+TEXTS = np.array([["pear", "fig", "pear", "a"], ["b", "", "b", "b"]], object)
+
 # Type, inputs of which the first is fed, attributes, number of outputs
 CASES = [
     ("ArgMax", [X], {"axis": 1, "select_last_index": 1}, 1),
@@ -134,6 +136,7 @@ CASES = [
     ("Transpose", [X], {"perm": [2, 0, 1]}, 1),
     ("Trilu", [SQUARE, ints(-1)[0]], {"upper": 0}, 1),
     ("Unique", [ints(5, 2, 5, 1)], {}, 4),
+    ("Unique", [TEXTS], {}, 4),
     ("Unsqueeze", [X, ints(0, -1)], {}, 1),
     ("Where", [X > 0, X, X[:1]], {}, 1),
 ]
@@ -216,3 +219,22 @@ async def test_images_whose_size_only_the_run_knows_get_the_same_windows(type, a
             (wanted,) = await run(data, images)
             found = await session.run(imported.outputs["y"], {imported.inputs["x"]: images})
             np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("rows", "sizes"), [(7, [3, 3, 1]), (6, [2, 2, 2]), (2, [1, 1, 0])])
+async def test_an_axis_whose_size_only_the_run_knows_is_split_evenly(rows, sizes):
+    names = ["a", "b", "c"]
+    data = model(
+        [node("Split", ["x"], names, num_outputs=3)], [value("x", ["N", 2])], [value(name, [None, 2]) for name in names]
+    )
+    x = np.arange(2.0 * rows, dtype=np.float32).reshape(rows, 2)
+    parts = await run(data, x)
+    assert [len(part) for part in parts] == sizes
+    np.testing.assert_array_equal(np.concatenate(parts), x)
+
+
+async def test_distinct_slices_of_strings_are_in_the_order_of_their_elements():
+    data, feeds = of_case("Unique", [TEXTS], {"axis": 1}, 4, 1)
+    found, firsts, which, counts = await run(data, *feeds.values())
+    assert found.tolist() == [[b"a", b"fig", b"pear"], [b"b", b"", b"b"]]
+    assert [each.tolist() for each in (firsts, which, counts)] == [[3, 1, 0], [2, 1, 2, 0], [1, 1, 2]]

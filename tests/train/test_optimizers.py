@@ -52,6 +52,47 @@ def adam_w(s, g, t, lr=0.1):
     return adam(s | {"var": s["var"] - lr * 0.5 * s["var"]}, g, t, lr)
 
 
+def adamax(s, g, t, lr=0.1, b1=0.8, b2=0.95, epsilon=1e-3):
+    m, u = s["m"] + (1 - b1) * (g - s["m"]), np.maximum(b2 * s["u"], np.abs(g))
+    return {"var": s["var"] - lr * m / ((1 - b1**t) * (u + epsilon)), "m": m, "u": u}
+
+
+def nadam(s, g, t, lr=0.1, b1=0.8, b2=0.95, epsilon=1e-3):
+    now, product, then = (
+        b1 * (1 - 0.96**t / 2),
+        np.prod([b1 * (1 - 0.96**i / 2) for i in range(1, t + 1)]),
+        b1 * (1 - 0.96 ** (t + 1) / 2),
+    )
+    m, v = s["m"] + (1 - b1) * (g - s["m"]), s["v"] + (1 - b2) * (g * g - s["v"])
+    mean = then * m / (1 - product * then) + (1 - now) * g / (1 - product)
+    return {"var": s["var"] - lr * mean / (np.sqrt(v / (1 - b2**t)) + epsilon), "m": m, "v": v}
+
+
+def lion(s, g, t, lr=0.1, b1=0.8, b2=0.95):
+    step = lr * np.sign(b1 * s["m"] + (1 - b1) * g)
+    return {"var": s["var"] - step, "m": s["m"] + (1 - b2) * (g - s["m"])}
+
+
+def lamb(s, g, t, lr=0.1, b1=0.8, b2=0.95, epsilon=1e-3):
+    m, v = s["m"] + (1 - b1) * (g - s["m"]), s["v"] + (1 - b2) * (g * g - s["v"])
+    r = m / (1 - b1**t) / (np.sqrt(v / (1 - b2**t)) + epsilon)
+    own, length = np.sqrt((s["var"] ** 2).sum()), np.sqrt((r * r).sum())
+    return {"var": s["var"] - lr * r * (own / length if own and length else 1), "m": m, "v": v}
+
+
+def adafactor(s, g, t, lr=0.1, decay=-0.7, epsilon1=1e-9, epsilon2=0.2, clip=0.8):
+    b, size = 1 - t**decay, g * g + epsilon1
+    if g.ndim < 2:
+        parts = {"v": b * s["v"] + (1 - b) * size}
+        mean = parts["v"]
+    else:
+        parts = {name: b * s[name] + (1 - b) * size.mean(axis) for name, axis in (("rows", -1), ("columns", -2))}
+        rows, columns = parts["rows"], parts["columns"]
+        mean = rows[..., None] / rows.mean(-1, keepdims=True)[..., None] * columns[..., None, :]
+    u, rate = g / np.sqrt(mean), min(lr, 1 / np.sqrt(t)) * max(epsilon2, np.sqrt((s["var"] ** 2).mean()))
+    return {"var": s["var"] - rate * u / max(1, np.sqrt((u * u).mean()) / clip), **parts}
+
+
 def ftrl(s, g, t, lr=0.5, power=-0.5, l1=0.0, l2=0.0, shrinkage=0.0):
     accum = s["accum"] + g * g
     sigma = (accum**-power - s["accum"] ** -power) / lr
@@ -96,6 +137,10 @@ CASES = {
     ),
     "adam": (lambda: train.AdamOptimizer(0.1, 0.8, 0.95, 1e-3), adam, {"m": 0, "v": 0}, {}),
     "adam_w": (lambda: train.AdamWOptimizer(0.5, 0.1, 0.8, 0.95, 1e-3), adam_w, {"m": 0, "v": 0}, {}),
+    "adamax": (lambda: train.AdamaxOptimizer(0.1, 0.8, 0.95, 1e-3), adamax, {"m": 0, "u": 0}, {}),
+    "nadam": (lambda: train.NadamOptimizer(0.1, 0.8, 0.95, 1e-3), nadam, {"m": 0, "v": 0}, {}),
+    "lion": (lambda: train.LionOptimizer(0.1, 0.8, 0.95), lion, {"m": 0}, {}),
+    "lamb": (lambda: train.LambOptimizer(0.1, 0.8, 0.95, 1e-3), lamb, {"m": 0, "v": 0}, {}),
     "ftrl": (lambda: train.FtrlOptimizer(0.5), ftrl, {"accum": 0.1, "linear": 0}, {}),
     "proximal descent": (lambda: train.ProximalGradientDescentOptimizer(0.5, 0.2, 0.3), proximal_descent, {}, {}),
     "proximal adagrad": (
@@ -110,7 +155,7 @@ CASES = {
         {"accum": 0.2, "linear": 0}, {"power": -0.7, "l1": 0.3, "l2": 0.1, "shrinkage": 0.05},
     ),
 }  # fmt: skip
-MOVES_ALL_ROWS = {"adam", "adam_w"}
+MOVES_ALL_ROWS = {"adam", "adam_w", "adamax", "nadam", "lion", "lamb"}
 
 
 @pytest.fixture(params=CASES)
@@ -194,6 +239,44 @@ async def test_every_optimizer_updates_scalars_and_large_variables(graph, case, 
             state = {"var": start, **{name: np.full_like(start, value) for name, value in slots.items()}}
             expected = formula(state, np.cos(start), 1, **options)
             compare(await state_of(session, optimizer, var), expected, 1e-12)
+
+
+@pytest.mark.parametrize("sizes", [(), (5,), (6, 3), (2, 3, 4)])
+async def test_adafactor_keeps_means_of_rows_and_columns(graph, sizes):
+    rng, optimizer = np.random.default_rng(3), af.train.AdafactorOptimizer(0.1, -0.7, 1e-9, 0.2, 0.8)
+    start = rng.normal(size=sizes)
+    var, gradient = af.Variable(start), af.placeholder(af.float64, sizes)
+    step = optimizer.apply_gradients([(gradient, var)])
+    state = {"var": start, "v": np.zeros(sizes)}
+    if len(sizes) > 1:
+        state |= {"rows": np.zeros(sizes[:-1]), "columns": np.zeros((*sizes[:-2], sizes[-1]))}
+    async with af.Session(graph=graph) as session:
+        await session.run(af.global_variables_initializer())
+        for t in range(1, STEPS + 1):
+            g = rng.normal(size=sizes)
+            await session.run(step, {gradient: g})
+            state = adafactor(state, g, t)
+            compare(await state_of(session, optimizer, var), state, 1e-12)
+    table = af.Variable(np.ones((3, 2)))
+    whole = optimizer.apply_gradients([(af.IndexedSlices(np.ones((1, 2)), [1]), table)])
+    async with af.Session(graph=graph) as session:
+        await session.run(af.global_variables_initializer())
+        await session.run(whole)
+        assert np.array_equal(await session.run(table) < 1, [[False] * 2, [True] * 2, [False] * 2])
+
+
+@pytest.mark.parametrize("name", ["Adafactor", "Adamax", "Lamb", "Lion", "Nadam"])
+async def test_a_gradient_of_another_shape_changes_nothing(graph, name):
+    var, gradient = af.Variable([1.0, 2.0]), af.placeholder(af.float32)
+    optimizer = getattr(af.train, f"{name}Optimizer")()
+    step = optimizer.apply_gradients([(gradient, var)])
+    async with af.Session(graph=graph) as session:
+        await session.run(af.global_variables_initializer())
+        before = await session.run(optimizer.variables())
+        with pytest.raises(af.errors.InvalidArgumentError, match=r"\[1\]"):
+            await session.run(step, {gradient: [3.0]})
+        for one, other in zip(before, await session.run(optimizer.variables()), strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 async def test_every_optimizer_makes_a_loss_smaller(graph, case):

@@ -19,8 +19,9 @@ from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import equal, less, less_equal
 from aioflow.kernels.math.reduction import reduce_all, reduce_sum
 from aioflow.tensors import dtypes
-from aioflow.tensors.dtypes import FLOAT, INTEGER, Array, DType, Namespace, Spec, TensorShape, int32
-from aioflow.tensors.object_arrays import first_places, take_elements
+from aioflow.tensors.as_array import AnyArray
+from aioflow.tensors.dtypes import FLOAT, INTEGER, STRING, Array, DType, Namespace, Spec, TensorShape, int32, string
+from aioflow.tensors.object_arrays import first_places, sort_items, take_elements
 
 _PARTITION_FROM: Final = 64
 """The number of elements from which picking the greatest before sorting them is faster than sorting all."""
@@ -199,13 +200,13 @@ def _(xp: Namespace, x: Array) -> Array:
 _DIRECTIONS: Final = ("ASCENDING", "DESCENDING")
 
 
-def _ordered(values: Spec, axis: int, direction: str) -> Spec:
+def _ordered(values: Spec, axis: int, direction: str, *more: frozenset[DType]) -> Spec:
     if direction not in _DIRECTIONS:
         raise ValueError(f"direction must be 'ASCENDING' or 'DESCENDING', not {direction!r}")
     if values.rank == 0:
         raise ValueError("a scalar has no axis")
     values.axis(axis)
-    return values.only(INTEGER, FLOAT)
+    return values.only(INTEGER, FLOAT, *more)
 
 
 @op
@@ -225,13 +226,14 @@ def sort(values: Spec, axis: int = -1, direction: str = "ASCENDING") -> Spec:
 def argsort(values: Spec, axis: int = -1, direction: str = "ASCENDING", stable: bool = False) -> Spec:
     """For each place along an axis the place, as int32, of the element that `sort` puts there.
 
-    Of equal elements the one at the lower place comes first, whether `stable` or not.
+    Of equal elements the one at the lower place comes first, whether `stable` or not. Strings are in the order of their
+    bytes.
 
     Examples:
         >>> await session.run(af.argsort([3, 1, 2]))
         array([1, 2, 0], dtype=int32)
     """
-    return Spec(int32, _ordered(values, axis, direction).shape)
+    return Spec(int32, _ordered(values, axis, direction, STRING).shape)
 
 
 argsort.no_gradient("places do not vary smoothly")
@@ -258,6 +260,8 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
 @argsort.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
     axis, falling = node.attrs["axis"], node.attrs["direction"] == "DESCENDING"
+    if node.input_specs[0].dtype is string:
+        return lambda x: _places_of_texts(x, axis, falling)
     wide = _comparable(xp, node.input_specs[0].dtype)
 
     def places(x: Array) -> Array:
@@ -269,6 +273,16 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
         return (x.shape[axis] - 1 - xp.flip(rising, axis)).astype(xp.int32)
 
     return places
+
+
+def _places_of_texts(texts: AnyArray, axis: int, falling: bool) -> Array:
+    sign = -1 if falling else 1
+
+    def places(line: AnyArray) -> Array:
+        items = sort_items(zip(line.tolist(), range(0, sign * len(line), sign), strict=True))
+        return np.array([sign * place for _, place in items], np.int32)[::sign]
+
+    return np.apply_along_axis(places, axis, texts) if texts.size else np.zeros(texts.shape, np.int32)
 
 
 def _comparable(xp: Namespace, dtype: DType) -> Any:

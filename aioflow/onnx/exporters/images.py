@@ -1,6 +1,6 @@
 """How operations on images are written: ONNX has the channels first."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from aioflow.graph.operation import Operation, Tensor
@@ -165,7 +165,7 @@ def _(export: Export, op: Operation) -> str:
     return export.add("Transpose", y, perm=[0, *range(2, rank), 1])
 
 
-def _resized(mode: str, **nearest: str) -> Exporter:
+def _resized(mode: str, nearest: Mapping[str, str] | None = None) -> Exporter:
     def export_resize(export: Export, op: Operation) -> str:
         x = export.name(op.inputs[0])
         if op.inputs[0].dtype is not op.outputs[0].dtype:
@@ -174,8 +174,11 @@ def _resized(mode: str, **nearest: str) -> Exporter:
         counts = export.add("Slice", export.add("Shape", first), export.integers([0]), export.integers([2]))
         sizes = export.add("Concat", counts, export.as_int64(op.inputs[1]), axis=0)
         places = _PLACES[op.attrs["align_corners"], op.attrs["half_pixel_centers"]]
-        rounding = {"nearest_mode": nearest[places]} if nearest else {}
-        y = export.add("Resize", first, "", "", sizes, mode=mode, coordinate_transformation_mode=places, **rounding)
+        options: dict[str, Any] = {"nearest_mode": nearest[places]} if nearest else {}
+        if mode == "cubic":
+            inside = op.attrs["half_pixel_centers"]
+            options = {"cubic_coeff_a": -0.5 if inside else -0.75, "exclude_outside": int(inside)}
+        y = export.add("Resize", first, "", "", sizes, mode=mode, coordinate_transformation_mode=places, **options)
         return export.add("Transpose", y, perm=[0, 2, 3, 1])
 
     return export_resize
@@ -187,7 +190,10 @@ _PLACES: Final = {
 """ONNX's names of where pixels lie, by `align_corners` and `half_pixel_centers`."""
 _up = "round_prefer_ceil"
 EXPORTERS["resize_bilinear"] = _resized("linear")
-EXPORTERS["resize_nearest_neighbor"] = _resized("nearest", asymmetric="floor", half_pixel=_up, align_corners=_up)
+EXPORTERS["resize_bicubic"] = _resized("cubic")
+EXPORTERS["resize_nearest_neighbor"] = _resized(
+    "nearest", {"asymmetric": "floor", "half_pixel": _up, "align_corners": _up}
+)
 
 
 def _blocks(type: str, **options: str) -> Exporter:

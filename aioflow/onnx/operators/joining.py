@@ -14,7 +14,7 @@ from aioflow.kernels.array.ranges import range as number_range
 from aioflow.kernels.array.scatter import tensor_scatter_update
 from aioflow.kernels.array.select import select
 from aioflow.kernels.array.shapes import expand_dims, reshape
-from aioflow.kernels.math.arithmetic import floormod, maximum, minimum
+from aioflow.kernels.math.arithmetic import floordiv, floormod, maximum, minimum
 from aioflow.kernels.math.casting import cast
 from aioflow.onnx.call import Call
 from aioflow.onnx.operators.values import (
@@ -26,6 +26,7 @@ from aioflow.onnx.operators.values import (
     rank_of,
     scalar,
     size_at,
+    sizes_of,
     stacked,
 )
 from aioflow.onnx.registry import operator
@@ -43,7 +44,19 @@ def _(call: Call, x: Tensor, sizes: Tensor | None = None) -> tuple[Tensor, ...]:
     given = call.integers("split") if call.has("split") else known_ints(sizes)
     if given is None and sizes is not None:
         return tuple(joining.split(x, sizes, axis, num=call.outputs))
-    return tuple(joining.split(x, given or even_sizes(x, axis, call.integer("num_outputs", call.outputs)), axis))
+    count = call.integer("num_outputs", call.outputs)
+    if given is None and x.spec.sizes is not None and x.spec.sizes[axis] is None:
+        return tuple(_split_open(x, axis, count) if call.has("num_outputs") else joining.split(x, count, axis))
+    return tuple(joining.split(x, given or even_sizes(x, axis, count), axis))
+
+
+def _split_open(x: Tensor, axis: int, count: int) -> list[Tensor]:
+    """The parts of an axis whose size only the run knows: equal ones, but for the last, which may be smaller."""
+    known.pieces(_positive(count))
+    size, zero = sizes_of(x)[axis], constant(0, int64)
+    each = floordiv(size + constant(count - 1, int64), constant(count, int64))
+    starts = number_range(constant(count, int64)) * each
+    return joining.split(x, minimum(maximum(size - starts, zero), each), axis, num=count)
 
 
 def even_sizes(x: Tensor, axis: int, count: int) -> list[int]:
@@ -51,10 +64,15 @@ def even_sizes(x: Tensor, axis: int, count: int) -> list[int]:
     size = None if x.spec.sizes is None else x.spec.sizes[axis]
     if size is None:
         raise ValueError(f"axis {axis} is split evenly, so that its size must be known when the graph is built")
+    each = -(-size // _positive(count))
+    return [max(min(each, size - index * each), 0) for index in range(known.pieces(count))]
+
+
+def _positive(count: int) -> int:
+    """The number of parts. ValueError below 1."""
     if count < 1:
         raise ValueError(f"an axis cannot be split into {count} parts")
-    each = -(-size // count)
-    return [max(min(each, size - index * each), 0) for index in range(known.pieces(count))]
+    return count
 
 
 @operator("Tile", since=6)

@@ -166,6 +166,13 @@ sample(
     "argsort", lambda x: sorting.argsort(x, direction="DESCENDING"), equal,
     reference=lambda x: np.argsort(-x, kind="stable").astype(np.int32),
 )  # fmt: skip
+texts = np.array([[b"pear", b"", b"fig", b"pear"], [b"b", b"a", b"b", b"\xff"]], object)
+for direction, order in (("ASCENDING", [[1, 2, 0, 3], [1, 0, 2, 3]]), ("DESCENDING", [[0, 3, 2, 1], [3, 0, 2, 1]])):
+    sample(
+        "argsort", lambda x, d=direction: sorting.argsort(x, direction=d), texts,
+        reference=lambda x, o=order: np.array(o, np.int32),
+    )  # fmt: skip
+sample("argsort", sorting.argsort, texts[:0], reference=lambda x: np.zeros((0, 4), np.int32))
 places = np.argsort(x, 1)
 for inverse in (False, True):
     sample("reorder", lambda x, i, b=inverse: sorting.reorder(x, i, 1, b), x, places)

@@ -1,0 +1,104 @@
+"""How operations that ONNX lacks are written, by several that it has."""
+
+import math
+from typing import Final
+
+import numpy as np
+
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.onnx.exporting import Export, declaration, exporter, rank_of
+from aioflow.onnx.protobuf import package
+from aioflow.onnx.tensors import NUMBERS
+from aioflow.tensors.dtypes import Spec, TensorShape, float64
+
+_LANCZOS: Final = (
+    0.99999999999980993, 676.5203681218851, -1259.1392167224028, 771.32342877765313, -176.61502916214059,
+    12.507343278686905, -0.13857109526572012, 9.9843695780195716e-6, 1.5056327351493116e-7,
+)  # fmt: skip
+"""Numbers c(i) by which Γ(z + 1) = √(2π) · t^(z + ½) · e^-t · (c(0) + Σ c(i) / (z + i)), with t = z + 7½."""
+
+
+@exporter("atan2")
+def _(export: Export, op: Operation) -> str:
+    """The angle of |x| and |y|, of which 0 and infinity are told apart, turned to the quadrant of the signs."""
+    (y, x), dtype = export.names(op), op.inputs[0].dtype.np.type
+    zero, quarter = export.initial(dtype(0)), export.initial(dtype(math.pi / 4))
+    high, wide = export.add("Abs", y), export.add("Abs", x)
+    angle = export.add("Atan", export.add("Div", high, wide))
+    for both, value in (("Equal", zero), ("IsInf", quarter)):
+        tests = [export.add(both, each, *([zero] if both == "Equal" else [])) for each in (high, wide)]
+        angle = export.add("Where", export.add("And", *tests), value, angle)
+    left = export.add("Sub", export.initial(dtype(math.pi)), angle)
+    turned = export.add("Where", _is_negative(export, x, zero), left, angle)
+    return export.add("Where", _is_negative(export, y, zero), export.add("Neg", turned), turned)
+
+
+def _is_negative(export: Export, x: str, zero: str) -> str:
+    """Whether a number has the sign -, as -0 has."""
+    below = [export.add("Less", each, zero) for each in (x, export.add("Reciprocal", x))]
+    return export.add("Or", *below)
+
+
+@exporter("lgamma")
+def _(export: Export, op: Operation) -> str:
+    """In double precision: Lanczos' sum from ½ on, and below log(π / |sin(πx)|) less the one of 1 - x."""
+    (given,) = export.names(op)
+    x = export.add("Cast", given, to=NUMBERS[float64])
+    half, one = export.initial(0.5), export.initial(1.0)
+    small, mirrored = export.add("Less", x, half), export.add("Sub", one, x)
+    large = _log_gamma(export, export.add("Sub", export.add("Where", small, mirrored, x), one))
+    rest = export.add("Mul", export.add("Sub", x, export.add("Floor", x)), export.initial(math.pi))
+    sine = export.add("Log", export.add("Div", export.initial(math.pi), export.add("Abs", export.add("Sin", rest))))
+    found = export.add("Where", small, export.add("Sub", sine, large), large)
+    found = export.add("Where", export.add("IsInf", x), export.initial(math.inf), found)
+    return export.add("Cast", found, to=NUMBERS[op.outputs[0].dtype])
+
+
+def _log_gamma(export: Export, z: str) -> str:
+    """The logarithm of Γ(z + 1), for z from -½ on."""
+    series = export.initial(_LANCZOS[0])
+    for i, number in enumerate(_LANCZOS[1:], 1):
+        part = export.add("Div", export.initial(number), export.add("Add", z, export.initial(float(i))))
+        series = export.add("Add", series, part)
+    t = export.add("Add", z, export.initial(7.5))
+    power = export.add("Mul", export.add("Add", z, export.initial(0.5)), export.add("Log", t))
+    constant = export.initial(0.5 * math.log(2 * math.pi))
+    return export.add("Add", export.add("Sub", power, t), export.add("Add", constant, export.add("Log", series)))
+
+
+@exporter("linspace")
+def _(export: Export, op: Operation) -> str:
+    """Start + i · (stop - start) / (num - 1) in double precision; the last number, if it is not the first, is stop."""
+    start, stop = (export.add("Cast", export.name(each), to=NUMBERS[float64]) for each in op.inputs[:2])
+    num, zero, one = export.as_int64(op.inputs[2]), export.initial(np.int64(0)), export.initial(np.int64(1))
+    last, places = export.add("Sub", num, one), export.add("Range", zero, num, one)
+    gaps = export.add("Cast", export.add("Max", last, one), to=NUMBERS[float64])
+    step = export.add("Div", export.add("Sub", stop, start), gaps)
+    numbers = export.add("Add", start, export.add("Mul", export.add("Cast", places, to=NUMBERS[float64]), step))
+    ends = export.add("And", export.add("Equal", places, last), export.add("Greater", places, zero))
+    return export.add("Cast", export.add("Where", ends, stop, numbers), to=NUMBERS[op.outputs[0].dtype])
+
+
+@exporter("cumprod")
+def _(export: Export, op: Operation) -> str:
+    """A scan along the axis, which carries the product of all slices before."""
+    x, axis, direction = op.inputs[0], op.attrs["axis"] % rank_of(op.inputs[0]), int(op.attrs["reverse"])
+    others = export.integers([each for each in range(rank_of(x)) if each != axis])
+    sizes = export.add("Gather", export.add("Shape", export.name(x)), others)
+    ones = export.add("Expand", export.initial(x.dtype.np.type(1)), sizes)
+    body = _product(export, x, bool(op.attrs["exclusive"]))
+    along = {"scan_input_axes": [axis], "scan_output_axes": [axis]}
+    ways = {"scan_input_directions": [direction], "scan_output_directions": [direction]}
+    names = [ones, export.name(x)]
+    return export.add_all("Scan", names, 2, body=body, num_scan_inputs=1, **along, **ways)[1]
+
+
+def _product(export: Export, x: Tensor, exclusive: bool) -> object:
+    """The body of the scan: (the product before, a slice) -> the product after, and the one that is a result."""
+    slices = Spec(x.dtype, TensorShape([None] * (rank_of(x) - 1)))
+    before, each = export.unique("before"), export.unique("each")
+    with export.body() as nodes:
+        after = export.add("Mul", before, each)
+        result = export.add("Identity", before if exclusive else after)
+    inputs, outputs = ([declaration(name, slices) for name in names] for names in ((before, each), (after, result)))
+    return package().helper.make_graph(nodes, "body", inputs, outputs)
