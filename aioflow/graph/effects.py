@@ -17,7 +17,8 @@ _LOOKS: Final = ("_size", "_is_closed", "_peek", "_num_accumulated", "_serialize
 _OF_ITS_STEP: Final = ("stack_", "lossy_", "reader_num_", "cut_", "mark_")
 """Prefixes of the names of operations whose effects end with the step, or are undone if the step fails."""
 _HANDED_OVER: Final = frozenset({
-    "accumulator_take_gradient", "barrier_insert_many", "barrier_take_many", "map_stage", "map_unstage",
+    "accumulator_take_gradient", "barrier_insert_many", "barrier_take_many", "iterator_get_next",
+    "iterator_get_next_as_optional", "map_stage", "map_unstage",
     "map_unstage_no_key", "queue_dequeue", "queue_dequeue_many", "queue_dequeue_up_to", "queue_enqueue",
     "queue_enqueue_many", "queue_give_back", "reader_read", "reader_read_up_to", "sparse_accumulator_take_gradient",
     "stage", "unstage",
