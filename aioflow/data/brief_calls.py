@@ -75,9 +75,7 @@ class BriefCalls:
 
         EndOfData if there is none. OpError, with the number of the element, if the call fails.
         """
-        if not self._outcomes:
-            await self._take()
-            await self._call()
+        await self.call_ahead()
         number = self._source.given - len(self._taken)
         is_simple = self._is_simple()
         element, (value, error) = self._pop()
@@ -85,6 +83,12 @@ class BriefCalls:
             return element, value
         self._last_is_awaitable = False
         return element, await self._calls.result(number, _awaited(value, error), self._convert)
+
+    async def call_ahead(self) -> None:
+        """Call the function, unless there is a result. EndOfData if the input has ended, or the error of the input."""
+        if not self._outcomes:
+            await self._take()
+            await self._call()
 
     def at_hand(self, most: int) -> list[tuple[Any, Any]]:
         """Return the next elements, and their results, that are there already."""

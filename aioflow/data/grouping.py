@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aioflow.data.calls import UserFunction
 from aioflow.data.checks import positive
 from aioflow.data.choice import checked_weights
-from aioflow.data.elements import as_element
+from aioflow.data.elements import as_element, map_leaves, shapes_of, with_leaves
 from aioflow.data.groups import Buckets, GroupByWindow
 from aioflow.data.resample import Resample
 from aioflow.data.scan import Scan, Unique
@@ -62,6 +62,12 @@ class Grouping:
         initial = None if initial_dist is None else checked_weights(initial_dist, count, "classes")
         return self._followed_by(Resample(self.stage, function, target, initial, seed))
 
+    def _sizes_of(self, window: "Dataset") -> Any:
+        """Return the shapes of elements; with unknown sizes only, if a function decides the elements."""
+        if self.stage.spec is None:
+            return map_leaves(lambda spec: [None] * (spec.rank or 0), window.element_spec)
+        return map_leaves(lambda spec: spec.shape.as_list(), self.stage.spec)
+
     def group_by_window(
         self,
         key_func: Callable[..., Any],
@@ -97,6 +103,7 @@ class Grouping:
         bucket_batch_sizes: Sequence[int],
         padded_shapes: Any = None,
         padding_values: Any = None,
+        pad_to_bucket_boundary: bool = False,
         no_padding: bool = False,
         drop_remainder: bool = False,
     ) -> "Dataset":
@@ -108,6 +115,8 @@ class Grouping:
             bucket_batch_sizes: the elements of a batch of each bucket, one more than boundaries.
             padded_shapes: see `padded_batch`.
             padding_values: see `padded_batch`.
+            pad_to_bucket_boundary: whether unknown sizes become the largest length of the bucket, instead of the
+                largest of the batch. No element may then be as long as the last boundary.
             no_padding: whether elements are stacked as they are, which needs equal lengths in a batch.
             drop_remainder: whether batches of fewer elements, at the end, are left out.
         """
@@ -117,7 +126,11 @@ class Grouping:
             size = buckets.size(bucket)
             if no_padding:
                 return window.batch(size, drop_remainder)
-            return window.padded_batch(size, padded_shapes, padding_values, drop_remainder)
+            shapes = padded_shapes
+            if pad_to_bucket_boundary:
+                wanted = self._sizes_of(window) if shapes is None else with_leaves(window.element_spec, shapes_of(shapes))
+                shapes = buckets.shapes(bucket, wanted)
+            return window.padded_batch(size, shapes, padding_values, drop_remainder)
 
         length = UserFunction(element_length_func, "element_length_func")
         functions = length, UserFunction(batch, "batch"), UserFunction(buckets.size, "size")
