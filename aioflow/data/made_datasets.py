@@ -1,14 +1,25 @@
 """`af.data.experimental`: functions that make, ask and write datasets."""
 
+import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
-from aioflow.data.checks import stage_of
+import numpy as np
+
+from aioflow import errors
+from aioflow.data.calls import Calls
+from aioflow.data.checks import finite, stage_of
 from aioflow.data.dataset import Dataset
 from aioflow.data.elements import as_element, leaves_of, map_leaves, spec_of_leaf, structure_of, with_leaves
 from aioflow.data.sources import Values
+from aioflow.files import tfrecord
+from aioflow.files.filesystem import Path, as_name
+from aioflow.files.tfrecord_options import TFRecordOptions
 from aioflow.tensors.dtypes import DTypeLike, Spec, int64
 from aioflow.tensors.recursion import safe_repr, short_repr
+
+_TOGETHER: Final = 256
+"""The number of records that are written in one go on a thread."""
 
 
 def Counter(start: int = 0, step: int = 1, dtype: DTypeLike = int64) -> Dataset:  # noqa: N802
@@ -139,3 +150,33 @@ class TFRecordWriter:
         >>> [record async for record in af.data.TFRecordDataset("teas")]
         [b'Assam', b'Sencha']
     """
+
+    def __init__(self, filename: Path, compression_type: str | None = None) -> None:
+        self._filename: Final = as_name(filename)
+        self._options: Final = TFRecordOptions(compression_type)
+
+    async def write(self, dataset: Dataset) -> None:
+        """Write a file of the elements. A call that fails or is cancelled leaves a file with some of them.
+
+        Raises:
+            ValueError: the dataset never ends.
+            InvalidArgumentError: an element is not one text or bytes.
+        """
+        finite(stage_of(dataset), "write")
+        calls = Calls(dataset.stage)
+        opening = calls.on_thread(functools.partial(tfrecord.TFRecordWriter, self._filename, self._options))
+        writer = await calls.result(0, opening, lambda opened: opened)
+        try:
+            async with dataset.batch(_TOGETHER).iterate() as batches:
+                async for batch in batches:
+                    await calls.on_thread(_write_all, writer, batch)
+        finally:
+            await calls.settle()
+            await calls.on_thread(writer.close)
+
+
+def _write_all(writer: tfrecord.TFRecordWriter, batch: Any) -> None:
+    if not isinstance(batch, np.ndarray) or batch.dtype != object or batch.ndim != 1:
+        raise errors.InvalidArgumentError(f"the elements of a TFRecord file are bytes, unlike those in {short_repr(batch)}")
+    for record in batch.tolist():
+        writer.write(record)

@@ -75,6 +75,6 @@ class ParallelMap(FunctionStage, OneToOne):
     name = "map"
     cursor: ClassVar = _ParallelMapCursor
 
-    def __init__(self, source: Stage, function: UserFunction, most: int) -> None:
-        super().__init__(source, function)
+    def __init__(self, source: Stage, function: UserFunction, most: int, spec: Any = None) -> None:
+        super().__init__(source, function, spec)
         self.most: Final = most
