@@ -86,10 +86,7 @@ class Batch(Stage):
 
     def __init__(self, source: Stage, size: int, drop_remainder: bool) -> None:
         rows = size if drop_remainder else None
-        components = [
-            spec and self.batched(number, spec, rows)
-            for number, spec in enumerate(leaves_of(source.spec))
-        ]
+        components = [spec and self.batched(number, spec, rows) for number, spec in enumerate(leaves_of(source.spec))]
         super().__init__(with_leaves(source.spec, components), source)
         self.size: Final = size
         self.drop_remainder: Final = drop_remainder

@@ -32,7 +32,7 @@ def make_csv_dataset(
     sloppy: bool = False,
     num_rows_for_inference: int | None = 100,
 ) -> Dataset:
-    """Return a dataset of dicts of columns, of `batch_size` rows each; of pairs with the labels for a `label_name`.
+    r"""Return a dataset of dicts of columns, of `batch_size` rows each; of pairs with the labels for a `label_name`.
 
     The call reads the first rows of the files, for the names and the dtypes of columns that are not given.
 
@@ -64,7 +64,7 @@ def make_csv_dataset(
 
     Examples:
         >>> with open("teas.csv", "w") as file:
-        ...     size = file.write("name,minutes\\nAssam,4\\nSencha,2\\n")
+        ...     size = file.write("name,minutes\nAssam,4\nSencha,2\n")
         >>> batches = af.data.experimental.make_csv_dataset(
         ...     "teas.csv", 2, label_name="minutes", num_epochs=1, shuffle=False
         ... )
@@ -84,9 +84,7 @@ def make_csv_dataset(
         raise ValueError(f"there are {len(defaults)} column_defaults for {len(numbers)} columns")
 
     def read(file: Any) -> Dataset:
-        return CsvDataset(
-            [file], defaults, None, None, header, field_delim, use_quote_delim, na_value, numbers
-        )
+        return CsvDataset([file], defaults, None, None, header, field_delim, use_quote_delim, na_value, numbers)
 
     files = Dataset.from_tensor_slices(found)
     rows = _in_turn(files.shuffle(len(found), shuffle_seed) if shuffle else files, read, num_parallel_reads or 1)

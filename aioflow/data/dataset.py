@@ -22,13 +22,15 @@ from aioflow.data.checks import (
 )
 from aioflow.data.choice import Chance, Choose, RandomNumbers, checked_weights
 from aioflow.data.combine import Concatenate, Repeat, Zip
+from aioflow.data.declared import Declared
 from aioflow.data.elements import as_element, leaves_of, map_leaves
 from aioflow.data.feeding import Feeding
 from aioflow.data.generators import Generator
 from aioflow.data.grouping import Grouping
 from aioflow.data.interleave import FlatMap, Interleave
-from aioflow.data.keeping import Keeping, kept_in
 from aioflow.data.iterator import DatasetIterator
+from aioflow.data.keeping import Keeping, kept_in
+from aioflow.data.options import Options, WithOptions, options_of
 from aioflow.data.padded_batch import PaddedBatch
 from aioflow.data.parallel_map import ParallelMap
 from aioflow.data.prefetch import Prefetch
@@ -39,6 +41,7 @@ from aioflow.data.shuffle import Shuffle
 from aioflow.data.sources import Counter, Range, Slices, Values
 from aioflow.data.sparse_batch import SparseBatch
 from aioflow.data.stage import Stage
+from aioflow.data.structures import specs_of
 from aioflow.data.transform import Filter, Map, Reduce, TakeWhile
 from aioflow.data.window import Window
 from aioflow.files.filesystem import Path
@@ -416,6 +419,16 @@ class Dataset(Grouping, Keeping, Feeding):
 
     # Running
 
+    def with_options(self, options: Options) -> "Dataset":
+        """Return a dataset of the same elements, with options. TypeError if they are none."""
+        if not isinstance(options, Options):
+            raise TypeError(f"with_options needs af.data.Options, not {safe_repr(options)}")
+        return Dataset(WithOptions(self.stage, options))
+
+    def options(self) -> Options:
+        """Return the options of this dataset and those before it."""
+        return options_of(self.stage)
+
     @property
     def element_spec(self) -> Any:
         """A structure with the dtype and shape of each component; None for what a function decides."""
@@ -429,6 +442,19 @@ class Dataset(Grouping, Keeping, Feeding):
         """
         size = self.stage.cardinality()
         return UNKNOWN_CARDINALITY if size is None else INFINITE_CARDINALITY if size == math.inf else int(size)
+
+    def with_element_spec(self, element_spec: Any) -> "Dataset":
+        """Return a dataset of the same elements, whose dtypes and shapes are declared, as graphs and tables need them.
+
+            dataset.map(decode).with_element_spec((af.TensorSpec([28, 28], af.uint8), af.TensorSpec([], af.int64)))
+
+        Args:
+            element_spec: the structure of the elements, with a `TensorSpec` for each component.
+
+        Raises:
+            InvalidArgumentError: in the iteration: an element is not like that.
+        """
+        return Dataset(Declared(self.stage, specs_of(element_spec)))
 
     def iterate(self, state: Mapping[str, Any] | None = None, epoch: int = 0) -> DatasetIterator:
         """Return a new iteration.

@@ -18,7 +18,7 @@ from aioflow.graph.graph import Graph
 from aioflow.graph.sparse_tensor import SparseTensorValue
 from aioflow.kernels.data.parse_example import parsed_examples
 from aioflow.library.parsing import Feature, ParsingArguments, SparseFeature
-from aioflow.tensors.dtypes import Spec, TensorShape, int64
+from aioflow.tensors.dtypes import DType, Spec, TensorShape, int64
 from aioflow.tensors.recursion import safe_repr, short_repr
 
 
@@ -36,7 +36,9 @@ class _Parser:
             raise ValueError("features are missing: give a dict from names to descriptions such as FixedLenFeature")
         unfit = [key for key, feature in features.items() if isinstance(feature, SparseFeature)]
         if unfit:
-            raise ValueError(f"feature {unfit[0]!r}: a dataset has no SparseFeature; read its two features, or batches by af.parse_example")
+            raise ValueError(
+                f"feature {unfit[0]!r}: a dataset has no SparseFeature; read its two features by VarLenFeature"
+            )
         with Graph().as_default():
             wanted = ParsingArguments(features)
             defaults = {key: constant_value(tensor) for key, tensor in wanted.defaults.items()}
@@ -54,15 +56,19 @@ class _Parser:
     def parse(self, serialized: Any) -> dict[str, Any]:
         """Return the features. InvalidArgumentError if this is no vector of examples that have them."""
         if not isinstance(serialized, np.ndarray) or serialized.dtype != object or serialized.ndim != 1:
-            raise errors.InvalidArgumentError(f"a vector of serialized examples is needed, as batch makes it: not {short_repr(serialized)}")
+            raise errors.InvalidArgumentError(
+                f"a vector of serialized examples is needed, as batch makes it, not {short_repr(serialized)}"
+            )
         made, count = parsed_examples(serialized.tolist(), [], self._sparse, self._dense), len(self._sparse)
         parts = zip(made[:count], made[count : 2 * count], made[2 * count : 3 * count], strict=True)
         sparse = {key: SparseTensorValue(*each) for (key, _), each in zip(self._sparse, parts, strict=True)}
         return {**sparse, **{key: array for (key, *_), array in zip(self._dense, made[3 * count :], strict=True)}}
 
 
-def _sparse_spec(dtype: Any) -> SparseTensorValue:
-    return SparseTensorValue(Spec(int64, TensorShape([None, 2])), Spec(dtype, TensorShape([None])), Spec(int64, TensorShape([2])))
+def _sparse_spec(dtype: DType) -> SparseTensorValue:
+    indices, values, shape = [None, 2], [None], [2]
+    parts = [Spec(kind, TensorShape(sizes)) for kind, sizes in ((int64, indices), (dtype, values), (int64, shape))]
+    return SparseTensorValue(*parts)
 
 
 def parse_example_dataset(
@@ -79,7 +85,7 @@ def parse_example_dataset(
         deterministic: for compatibility: the order always stays.
 
     Raises:
-        InvalidArgumentError: in the iteration: a text is no example, or a feature is missing or of another type or size.
+        InvalidArgumentError: in the iteration: a text is no example, or a feature is missing or of another type.
 
     Examples:
         >>> examples = af.data.Dataset.from_tensor_slices([af.io.make_example({"age": [age]}) for age in (7, 9)])
@@ -135,8 +141,9 @@ def make_batched_features_dataset(
         >>> with af.io.TFRecordWriter("ages.tfrecord") as writer:
         ...     for age in (7, 9):
         ...         writer.write(af.io.make_example({"age": [age]}))
-        >>> features = {"age": af.FixedLenFeature([], af.int64)}
-        >>> batches = af.data.experimental.make_batched_features_dataset("ages.*", 2, features, num_epochs=1, shuffle=False)
+        >>> batches = af.data.experimental.make_batched_features_dataset(
+        ...     "ages.*", 2, {"age": af.FixedLenFeature([], af.int64)}, num_epochs=1, shuffle=False
+        ... )
         >>> [batch["age"].tolist() async for batch in batches]
         [[7, 9]]
     """

@@ -57,13 +57,13 @@ class Feeding:
         """
         return session.queue(queue).feed(Components(DatasetIterator(self.stage)), close=close)
 
-    def make_one_shot_iterator(self, *, element_spec: Any = None) -> Iterator:
+    def make_one_shot_iterator(self) -> Iterator:
         """Return an iterator in the graph, which needs no initializer: see `af.data.make_one_shot_iterator`."""
-        return make_one_shot_iterator(self, element_spec=element_spec)
+        return make_one_shot_iterator(self)
 
-    def make_initializable_iterator(self, shared_name: str | None = None, *, element_spec: Any = None) -> Iterator:
+    def make_initializable_iterator(self, shared_name: str | None = None) -> Iterator:
         """Return an iterator in the graph with an initializer: see `af.data.make_initializable_iterator`."""
-        return make_initializable_iterator(self, shared_name, element_spec=element_spec)
+        return make_initializable_iterator(self, shared_name)
 
     def as_numpy_iterator(self) -> NumpyIterator:
         """Return a new iteration for `async for`."""

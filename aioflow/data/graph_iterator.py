@@ -16,6 +16,7 @@ from aioflow.kernels.state import iterators as ops
 from aioflow.library.resource_handle import Handle, outside
 from aioflow.resources.iteration import Components, Source
 
+
 class Iterator(Handle):
     """The elements of a dataset as tensors: each run of `get_next` gives the next one.
 
@@ -82,7 +83,7 @@ class Iterator(Handle):
 
         TypeError or ValueError if the elements are known to have other dtypes or shapes.
         """
-        source = _DatasetSource(dataset)
+        source = DatasetSource(dataset)
         found = leaves_of(get_structure(dataset))
         wanted = leaves_of(self._structure)
         if None not in found and (
@@ -129,39 +130,32 @@ class Iterator(Handle):
         return map_leaves(lambda spec: spec.value_type, self._structure)
 
 
-def make_one_shot_iterator(dataset: Any, *, element_spec: Any = None) -> Iterator:
+def make_one_shot_iterator(dataset: Any) -> Iterator:
     """Return an iterator of a dataset, which needs no initializer.
 
-    Args:
-        dataset: the dataset.
-        element_spec: the structure of its elements, with a `TensorSpec` for each component. It is needed where a
-            function of the dataset decides it, as after `map`.
-
     Raises:
-        ValueError: the dtypes of the elements are not known.
+        ValueError: the dtypes of the elements are not known, as after `map`: `Dataset.with_element_spec` declares them.
 
     Examples:
         >>> squares = af.data.Dataset.range(5).map(lambda number: number**2)
-        >>> iterator = af.data.make_one_shot_iterator(squares, element_spec=af.TensorSpec([], af.int64))
-        >>> square = iterator.get_next()
+        >>> squares = squares.with_element_spec(af.TensorSpec([], af.int64))
+        >>> square = af.data.make_one_shot_iterator(squares).get_next()
         >>> [int(await session.run(square)) for _ in range(3)]
         [0, 1, 4]
     """
-    return _iterator(_structure(dataset, element_spec), _DatasetSource(dataset))
+    source = DatasetSource(dataset)
+    return _iterator(get_structure(dataset), source)
 
 
-def make_initializable_iterator(
-    dataset: Any, shared_name: str | None = None, *, element_spec: Any = None
-) -> Iterator:
+def make_initializable_iterator(dataset: Any, shared_name: str | None = None) -> Iterator:
     """Return an iterator of a dataset, whose `initializer` must run before, and begins anew each time.
 
     Args:
         dataset: the dataset.
         shared_name: iterators of this name are one iterator, in sessions that share their container.
-        element_spec: the structure of the elements, as for `make_one_shot_iterator`.
 
     Raises:
-        ValueError: the dtypes of the elements are not known.
+        ValueError: the dtypes of the elements are not known: see `make_one_shot_iterator`.
 
     Examples:
         >>> iterator = af.data.make_initializable_iterator(af.data.Dataset.range(3))
@@ -170,7 +164,8 @@ def make_initializable_iterator(
         >>> await session.run(element)
         np.int64(0)
     """
-    structure, source = _structure(dataset, element_spec), _DatasetSource(dataset)
+    source = DatasetSource(dataset)
+    structure = get_structure(dataset)
     made = _iterator(structure, None, shared_name)
     with outside():
         initializer = ops.make_iterator(made._ref, source, name="make_iterator")
@@ -189,13 +184,8 @@ def get_next_as_optional(iterator: Iterator) -> Optional:
     return iterator.get_next_as_optional()
 
 
-def _structure(dataset: Any, element_spec: Any) -> Any:
-    stage_of(dataset)
-    return get_structure(dataset) if element_spec is None else element_spec
-
-
 @transactional
-def _iterator(structure: Any, source: "_DatasetSource | None", shared_name: str | None = None) -> Iterator:
+def _iterator(structure: Any, source: "DatasetSource | None", shared_name: str | None = None) -> Iterator:
     types, shapes = components_of(structure)
     with outside() as container:
         if source is None:
@@ -210,7 +200,7 @@ def _made(ref: Tensor, initializer: Operation | None, structure: Any) -> Iterato
     return Iterator(ref, initializer, types, shapes)
 
 
-class _DatasetSource(Source):
+class DatasetSource(Source):
     """A dataset as the source of an iterator in a graph.
 
     Attributes:

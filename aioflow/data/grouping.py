@@ -128,7 +128,9 @@ class Grouping:
                 return window.batch(size, drop_remainder)
             shapes = padded_shapes
             if pad_to_bucket_boundary:
-                wanted = self._sizes_of(window) if shapes is None else with_leaves(window.element_spec, shapes_of(shapes))
+                wanted = (
+                    self._sizes_of(window) if shapes is None else with_leaves(window.element_spec, shapes_of(shapes))
+                )
                 shapes = buckets.shapes(bucket, wanted)
             return window.padded_batch(size, shapes, padding_values, drop_remainder)
 

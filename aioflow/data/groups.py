@@ -163,7 +163,9 @@ class Buckets:
                 f"an element is as long as the last boundary, {self._boundaries[-1]}, up to which all are padded"
             )
         longest = self._boundaries[bucket] - 1
-        return map_leaves(lambda shape: [longest if size is None else size for size in as_shape(shape).as_list()], shapes)
+        return map_leaves(
+            lambda shape: [longest if size is None else size for size in as_shape(shape).as_list()], shapes
+        )
 
 
 def as_integer(value: Any) -> int:

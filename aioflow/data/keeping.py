@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 from aioflow.data import cache_file
 from aioflow.data.cache import cached
 from aioflow.data.checks import finite
-from aioflow.data.elements import map_leaves
 from aioflow.data.iterator import DatasetIterator
 from aioflow.data.stage import Stage, user_line_text
+from aioflow.data.structures import specs_of
 from aioflow.files.filesystem import Path, as_name
-from aioflow.tensors.dtypes import Spec
 from aioflow.tensors.recursion import safe_repr
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ class Keeping:
 
 def kept_in(path: Path, element_spec: Any = None) -> Stage:
     """Return a stage of the elements that `save` wrote to a folder."""
-    spec = None if element_spec is None else map_leaves(lambda each: Spec(each.dtype, each.shape), element_spec)
+    spec = None if element_spec is None else specs_of(element_spec)
     return cache_file.Kept("load", user_line_text(), _file_in(path), spec)
 
 

@@ -22,7 +22,7 @@ _TOGETHER: Final = 256
 """The number of records that are written in one go on a thread."""
 
 
-def Counter(start: int = 0, step: int = 1, dtype: DTypeLike = int64) -> Dataset:  # noqa: N802
+def Counter(start: int = 0, step: int = 1, dtype: DTypeLike = int64) -> Dataset:
     """Return a dataset of integers without an end: see `Dataset.counter`.
 
     Examples:
@@ -32,7 +32,7 @@ def Counter(start: int = 0, step: int = 1, dtype: DTypeLike = int64) -> Dataset:
     return Dataset.counter(start, step, dtype)
 
 
-def RandomDataset(  # noqa: N802
+def RandomDataset(
     seed: int | None = None, rerandomize_each_iteration: bool | None = None, name: str | None = None
 ) -> Dataset:
     """Return a dataset of random integers without an end: see `Dataset.random`.
@@ -177,6 +177,8 @@ class TFRecordWriter:
 
 def _write_all(writer: tfrecord.TFRecordWriter, batch: Any) -> None:
     if not isinstance(batch, np.ndarray) or batch.dtype != object or batch.ndim != 1:
-        raise errors.InvalidArgumentError(f"the elements of a TFRecord file are bytes, unlike those in {short_repr(batch)}")
+        raise errors.InvalidArgumentError(
+            f"the elements of a TFRecord file are bytes, unlike those in {short_repr(batch)}"
+        )
     for record in batch.tolist():
         writer.write(record)

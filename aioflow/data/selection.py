@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from aioflow.data.position import Position
-from aioflow.data.stage import EndOfData, OneInput, OneToOne, OnError, Run, Stage
+from aioflow.data.stage import EndOfData, OneInput, OnError, OneToOne, Run, Stage
 from aioflow.tensors.dtypes import Spec, int64
 from aioflow.tensors.shape import SCALAR
 

@@ -40,10 +40,16 @@ class SparseBatch(Batch):
         rows = [np.asarray(leaf, object if isinstance(leaf, bytes) else None) for leaf in column]
         for row in rows:
             self._check(row.shape)
-        sizes = [max(found) if size is None else size for size, found in zip(self._row_shape, _columns(rows), strict=True)]
+        sizes = [
+            max(found) if size is None else size for size, found in zip(self._row_shape, _columns(rows), strict=True)
+        ]
         places = [np.insert(np.argwhere(np.ones(row.shape, bool)), 0, place, axis=1) for place, row in enumerate(rows)]
         values = [row.reshape(-1) for row in rows]
-        flat = make_array([text for row in values for text in row]) if rows[0].dtype.kind == "O" else np.concatenate(values)
+        flat = (
+            make_array([text for row in values for text in row])
+            if rows[0].dtype.kind == "O"
+            else np.concatenate(values)
+        )
         return SparseTensorValue(np.concatenate(places).astype(np.int64), flat, np.array([len(rows), *sizes], np.int64))
 
     def _check(self, shape: tuple[int, ...]) -> None:

@@ -41,9 +41,7 @@ class SqlDataset(Dataset):
         [(b'Sencha', 2), (b'Assam', 4)]
     """
 
-    def __init__(
-        self, driver_name: str, data_source_name: str, query: str, output_types: Sequence[DTypeLike]
-    ) -> None:
+    def __init__(self, driver_name: str, data_source_name: str, query: str, output_types: Sequence[DTypeLike]) -> None:
         if driver_name != "sqlite":
             raise ValueError(f'driver_name must be "sqlite", not {safe_repr(driver_name)}')
         kinds = tuple(output_types) if isinstance(output_types, (list, tuple)) else (output_types,)

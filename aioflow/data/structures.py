@@ -97,7 +97,7 @@ def _known(spec: Any) -> Any:
     if spec is None:
         raise ValueError(
             "a function of the dataset decides the dtypes of its elements, so they are not known before it is called: "
-            "give them as element_spec to what needs them"
+            "declare them by Dataset.with_element_spec"
         )
     return spec
 
@@ -114,41 +114,6 @@ def structure_from(types: Any, shapes: Any = None, classes: Any = None) -> Any:
     return with_leaves(types, [TensorSpec(size, kind) for size, kind in zip(sizes, kinds, strict=True)])
 
 
-# The names of TensorFlow before it had TypeSpecs
-
-
-def TensorStructure(dtype: DTypeLike, shape: ShapeLike) -> TensorSpec:  # noqa: N802
-    """Return the description of a tensor: `TensorSpec(shape, dtype)`.
-
-    Examples:
-        >>> af.data.experimental.TensorStructure(af.int32, [2]) == af.TensorSpec([2], af.int32)
-        True
-    """
-    return TensorSpec(shape, dtype)
-
-
-def SparseTensorStructure(dtype: DTypeLike, shape: ShapeLike) -> SparseTensorSpec:  # noqa: N802
-    """Return the description of a SparseTensor: `SparseTensorSpec(shape, dtype)`.
-
-    Examples:
-        >>> af.data.experimental.SparseTensorStructure(af.int32, [2]) == af.SparseTensorSpec([2], af.int32)
-        True
-    """
-    return SparseTensorSpec(shape, dtype)
-
-
-def TensorArrayStructure(  # noqa: N802
-    dtype: DTypeLike, element_shape: ShapeLike, dynamic_size: bool, infer_shape: bool
-) -> TensorArraySpec:
-    """Return the description of a TensorArray: `TensorArraySpec(element_shape, dtype, dynamic_size, infer_shape)`.
-
-    Examples:
-        >>> af.data.experimental.TensorArrayStructure(af.int32, [2], False, True).dtype
-        af.int32
-    """
-    return TensorArraySpec(element_shape, dtype, dynamic_size, infer_shape)
-
-
 def components_of(structure: Any) -> tuple[list[DType], list[TensorShape]]:
     """Return the dtypes and the shapes of the components of elements like a structure of `TensorSpec`s.
 
@@ -160,3 +125,44 @@ def components_of(structure: Any) -> tuple[list[DType], list[TensorShape]]:
             unfit = "None" if isinstance(spec, NoneTensorSpec) else short_repr(spec)
             raise TypeError(f"element_spec has a TensorSpec for each component, not {unfit}")
     return [spec.dtype for spec in specs], [spec.shape for spec in specs]
+
+
+def specs_of(structure: Any) -> Any:
+    """Return a structure of dtypes and shapes for one of `TensorSpec`s. TypeError for other components."""
+    pairs = zip(*components_of(structure), strict=True)
+    return with_leaves(structure, [Spec(dtype, shape) for dtype, shape in pairs])
+
+
+# The names of TensorFlow before it had TypeSpecs
+
+
+def TensorStructure(dtype: DTypeLike, shape: ShapeLike) -> TensorSpec:
+    """Return the description of a tensor: `TensorSpec(shape, dtype)`.
+
+    Examples:
+        >>> af.data.experimental.TensorStructure(af.int32, [2]) == af.TensorSpec([2], af.int32)
+        True
+    """
+    return TensorSpec(shape, dtype)
+
+
+def SparseTensorStructure(dtype: DTypeLike, shape: ShapeLike) -> SparseTensorSpec:
+    """Return the description of a SparseTensor: `SparseTensorSpec(shape, dtype)`.
+
+    Examples:
+        >>> af.data.experimental.SparseTensorStructure(af.int32, [2]) == af.SparseTensorSpec([2], af.int32)
+        True
+    """
+    return SparseTensorSpec(shape, dtype)
+
+
+def TensorArrayStructure(
+    dtype: DTypeLike, element_shape: ShapeLike, dynamic_size: bool, infer_shape: bool
+) -> TensorArraySpec:
+    """Return the description of a TensorArray: `TensorArraySpec(element_shape, dtype, dynamic_size, infer_shape)`.
+
+    Examples:
+        >>> af.data.experimental.TensorArrayStructure(af.int32, [2], False, True).dtype
+        af.int32
+    """
+    return TensorArraySpec(element_shape, dtype, dynamic_size, infer_shape)

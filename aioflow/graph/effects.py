@@ -31,7 +31,7 @@ _ONLY_PUT: Final = frozenset(
 STATES: Final = frozenset({"hash_table", "mutable_dense_hash_table", "mutable_hash_table", "variable"})
 """The ops that are handles to state whose changes are ordered within a step, and undone if it is repeated."""
 _UNDONE: Final = frozenset({
-    "initialize_table", "initialize_table_from_text_file", "lookup_table_insert", "lookup_table_remove",
+    "initialize_table", "initialize_table_from_dataset", "initialize_table_from_text_file", "lookup_table_insert", "lookup_table_remove",
 })  # fmt: skip
 """Operations whose changes the journal of an attempt undoes, on handles other than those of variables."""
 _LOCKS: Final = frozenset({"acquire_variable_lock", "keep_variable_lock", "release_variable_lock"})

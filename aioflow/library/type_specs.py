@@ -57,9 +57,9 @@ class TypeSpec:
         for other in others:
             if not found._agrees(other, lambda one, another: True):
                 return None
-            found = dataclasses.replace(found, **{
-                name: _common(value, getattr(other, name)) for name, value in found._parts().items()
-            })
+            found = dataclasses.replace(
+                found, **{name: _common(value, getattr(other, name)) for name, value in found._parts().items()}
+            )
         return found
 
     def _parts(self) -> dict[str, Any]:
@@ -89,8 +89,10 @@ def _part_agrees(one: Any, other: Any, shapes_agree: Callable[[TensorShape, Tens
         return one._agrees(other, shapes_agree)
     if isinstance(one, (tuple, dict)):
         same = type(one) is type(other) and (one.keys() == other.keys() if isinstance(one, dict) else True)
-        return same and len(one) == len(other) and all(
-            _part_agrees(a, b, shapes_agree) for a, b in zip(_items(one), _items(other), strict=True)
+        return (
+            same
+            and len(one) == len(other)
+            and all(_part_agrees(a, b, shapes_agree) for a, b in zip(_items(one), _items(other), strict=True))
         )
     return bool(one == other)
 

@@ -6,7 +6,7 @@ next call goes on from the position before it.
 
 import heapq
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol, Self
 
 from aioflow import errors

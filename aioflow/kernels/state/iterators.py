@@ -13,12 +13,15 @@ from aioflow import errors
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import op
 from aioflow.kernels.context import Context
+from aioflow.kernels.state.lookup_tables import StaticSpec
 from aioflow.kernels.state.readers import text_of
 from aioflow.kernels.state.resource_handles import LiveSpec, again, components, opened
 from aioflow.resources.iteration import Item, Iteration, Source
+from aioflow.resources.tables import Table
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import SCALAR, STRING, Array, DeviceKind, DType, Spec, TensorShape
 from aioflow.tensors.object_arrays import full_array
+from aioflow.waiting.element_spec import Elements
 
 CPU = DeviceKind.CPU
 _SEPARATOR: Final = "\0"
@@ -138,6 +141,29 @@ async def _(ctx: Context, live: Iteration, *, node: NodeView) -> tuple[Array, ..
         return np.bool_(False), *[_nothing(spec) for spec in live.specs]
 
 
+@op(stateful=True, waits=True)
+def initialize_table_from_dataset(table_handle: Spec, dataset: Any) -> None:
+    """The table holds the keys and values of a dataset of pairs, all of which are taken.
+
+    FailedPreconditionError if a key has two values, or the table has another content already.
+    """
+    StaticSpec.check(table_handle)
+
+
+@initialize_table_from_dataset.kernel(CPU, fresh=True)
+async def _(ctx: Context, live: Table, *, dataset: Source, node: NodeView) -> None:
+    form = Elements(StaticSpec.check(node.input_specs[0]).items)
+    pairs = dataset.components()
+    try:
+        items = [form.item(pair) async for pair in pairs]
+    except (TypeError, ValueError) as error:
+        raise errors.InvalidArgumentError(f"the dataset has no pairs of a key and a value: {error}") from error
+    finally:
+        await pairs.aclose()
+    ctx.step.check()
+    live.initialize(*form.batch(items), ctx.step.journal)
+
+
 async def _taken(ctx: Context, live: Iteration, node: NodeView) -> Item:
     taken = await live.take(node)
     ctx.took(functools.partial(live.put_back, taken))
@@ -159,4 +185,5 @@ for _op in (iterator, one_shot_iterator, iterator_from_string_handle, iterator_t
     _op.no_gradient("a handle has no history")
 for _getting in (iterator_get_next, iterator_get_next_as_optional):
     _getting.no_gradient("the history of a value ends where it entered the graph")
-make_iterator.no_gradient("it changes state")
+for _changing in (make_iterator, initialize_table_from_dataset):
+    _changing.no_gradient("it changes state")
