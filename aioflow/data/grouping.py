@@ -11,6 +11,7 @@ from aioflow.data.groups import Buckets, GroupByWindow
 from aioflow.data.resample import Resample
 from aioflow.data.scan import Scan, Unique
 from aioflow.data.stage import Stage
+from aioflow.tensors.shape import as_shape
 
 if TYPE_CHECKING:
     from aioflow.data.dataset import Dataset
@@ -62,11 +63,13 @@ class Grouping:
         initial = None if initial_dist is None else checked_weights(initial_dist, count, "classes")
         return self._followed_by(Resample(self.stage, function, target, initial, seed))
 
-    def _sizes_of(self, window: "Dataset") -> Any:
-        """Return the shapes of elements; with unknown sizes only, if a function decides the elements."""
+    def _shapes_of(self, window: "Dataset", shapes: Any) -> Any:
+        """Return given shapes, or those of elements; with unknown sizes only, if a function decides the elements."""
+        if shapes is not None:
+            return with_leaves(window.element_spec, [as_shape(shape) for shape in shapes_of(shapes)])
         if self.stage.spec is None:
             return map_leaves(lambda spec: [None] * (spec.rank or 0), window.element_spec)
-        return map_leaves(lambda spec: spec.shape.as_list(), self.stage.spec)
+        return map_leaves(lambda spec: spec.shape, self.stage.spec)
 
     def group_by_window(
         self,
@@ -128,10 +131,7 @@ class Grouping:
                 return window.batch(size, drop_remainder)
             shapes = padded_shapes
             if pad_to_bucket_boundary:
-                wanted = (
-                    self._sizes_of(window) if shapes is None else with_leaves(window.element_spec, shapes_of(shapes))
-                )
-                shapes = buckets.shapes(bucket, wanted)
+                shapes = buckets.shapes(bucket, self._shapes_of(window, padded_shapes))
             return window.padded_batch(size, shapes, padding_values, drop_remainder)
 
         length = UserFunction(element_length_func, "element_length_func")

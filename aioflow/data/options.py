@@ -146,7 +146,7 @@ class Options(_OptionSet):
         "autotune": AutotuneOptions, "dataset_name": str, "deterministic": bool, "experimental_deterministic": bool,
         "experimental_optimization": OptimizationOptions, "experimental_slack": bool,
         "experimental_symbolic_checkpoint": bool, "experimental_threading": ThreadingOptions,
-        "experimental_warm_start": bool, "threading": ThreadingOptions,
+        "experimental_warm_start": bool, "framework_type": list, "threading": ThreadingOptions,
     }  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """One element for each key: what three functions make of all elements with that key."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
@@ -85,7 +86,7 @@ class _ReducerCursor(ReplayCursor["GroupByReducer"]):
                 self._states[key] = await self._calls.result(number, first, as_components)
             state = self._states[key]
             following = self._calls.call(self.stage.reducer.reduce_func, state, element)
-            self._states[key] = await self._calls.result(number, following, lambda made: _like(made, state))
+            self._states[key] = await self._calls.result(number, following, functools.partial(_like, state))
 
     def does(self) -> str:
         """Its functions."""
@@ -118,7 +119,7 @@ class GroupByReducer(Stage):
         self.reducer: Final = reducer
 
 
-def _like(made: Any, state: Any) -> Any:
+def _like(state: Any, made: Any) -> Any:
     """Return the next state. InvalidArgumentError if it has another structure than the state before."""
     found = as_element(tuple(made) if isinstance(made, list) else made)
     if structure_of(found) != structure_of(state):

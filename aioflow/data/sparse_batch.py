@@ -9,8 +9,9 @@ from aioflow import errors
 from aioflow.data.batch import Batch, check_same_dtype
 from aioflow.data.stage import Stage
 from aioflow.graph.sparse_tensor import SparseTensorValue
+from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.dtypes import ShapeLike, Spec, as_shape, int64
-from aioflow.tensors.object_arrays import make_array
+from aioflow.tensors.object_arrays import concatenate_arrays
 
 
 class SparseBatch(Batch):
@@ -35,22 +36,16 @@ class SparseBatch(Batch):
         return SparseTensorValue(*parts)
 
     def stack(self, number: int, column: Sequence[Any]) -> Any:
-        """Return the batch of a component. InvalidArgumentError if an array is larger than a row, or of another rank."""
+        """Return the batch of a component. InvalidArgumentError if an array is no part of a row."""
         check_same_dtype(number, column)
         rows = [np.asarray(leaf, object if isinstance(leaf, bytes) else None) for leaf in column]
         for row in rows:
             self._check(row.shape)
-        sizes = [
-            max(found) if size is None else size for size, found in zip(self._row_shape, _columns(rows), strict=True)
-        ]
+        largest = zip(*[row.shape for row in rows], strict=True)
+        sizes = [max(found) if size is None else size for size, found in zip(self._row_shape, largest, strict=True)]
         places = [np.insert(np.argwhere(np.ones(row.shape, bool)), 0, place, axis=1) for place, row in enumerate(rows)]
-        values = [row.reshape(-1) for row in rows]
-        flat = (
-            make_array([text for row in values for text in row])
-            if rows[0].dtype.kind == "O"
-            else np.concatenate(values)
-        )
-        return SparseTensorValue(np.concatenate(places).astype(np.int64), flat, np.array([len(rows), *sizes], np.int64))
+        dense_shape = np.array([len(rows), *sizes], np.int64)
+        return SparseTensorValue(np.concatenate(places).astype(np.int64), _flat(rows), dense_shape)
 
     def _check(self, shape: tuple[int, ...]) -> None:
         wanted = self._row_shape
@@ -64,6 +59,7 @@ class SparseBatch(Batch):
         return f"{self.size}, {self._row_shape}"
 
 
-def _columns(rows: Sequence[Any]) -> list[tuple[int, ...]]:
-    """Return the sizes of all rows, axis by axis."""
-    return list(zip(*[row.shape for row in rows], strict=True))
+def _flat(rows: Sequence[AnyArray]) -> AnyArray:
+    """Return the elements of all rows."""
+    values = [row.reshape(-1) for row in rows]
+    return concatenate_arrays(values) if rows[0].dtype.kind == "O" else np.concatenate(values)

@@ -66,7 +66,7 @@ def _(ctx: Context, *, node: NodeView) -> Iteration:
     )
 
 
-@op(stateful=True)
+@op(stateful=True, observes=True)
 def iterator_to_string_handle(iterator: Spec) -> Spec:
     """A string by which `iterator_from_string_handle` finds the iterator, in the same session."""
     IteratorSpec.check(iterator)
