@@ -127,6 +127,7 @@ def _nothing(spec: Spec | None) -> Any:
     """Return zeros or empty text like a component. ValueError for a dataset, or if its shape is unknown."""
     if spec is None or not spec.shape.is_fully_defined():
         raise ValueError(f"zeros for padding need a known shape, not {spec}")
+    sizes = [size or 0 for size in spec.sizes or ()]
     if spec.dtype.np.kind == "O":
-        return full_array(spec.shape.as_list(), b"") if spec.rank else b""
-    return np.zeros(spec.shape.as_list(), spec.dtype.np)[()]
+        return full_array(sizes, b"") if spec.rank else b""
+    return np.zeros(sizes, spec.dtype.np)[()]

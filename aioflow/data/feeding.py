@@ -1,10 +1,10 @@
 """The methods of datasets that give their elements to graphs, and to plain loops."""
 
-from typing import Any, Final
+from typing import Any
 
+from aioflow.data.dataset_base import DatasetBase
 from aioflow.data.graph_iterator import Iterator, make_initializable_iterator, make_one_shot_iterator
 from aioflow.data.iterator import Components, DatasetIterator
-from aioflow.data.stage import Stage
 from aioflow.data.structures import (
     DatasetSpec,
     get_output_classes,
@@ -33,13 +33,8 @@ class NumpyIterator(DatasetIterator):
         super().__init__(dataset.stage)
 
 
-class Feeding:
+class Feeding(DatasetBase):
     """Methods of `Dataset`."""
-
-    stage: Final[Stage]
-
-    def __init__(self, stage: Stage) -> None:
-        self.stage = stage
 
     def feed_into(self, session: Session, queue: QueueBase, close: bool = True) -> Feed:
         """Return a block in which a task puts the elements into a queue of the graph, as soon as there is room.

@@ -1,33 +1,24 @@
 """The methods of datasets that gather elements: by key, by length, by class, by what came before."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from aioflow.data.calls import UserFunction
 from aioflow.data.checks import positive
 from aioflow.data.choice import checked_weights
+from aioflow.data.dataset_base import DatasetBase
 from aioflow.data.elements import as_element, map_leaves, shapes_of, with_leaves
 from aioflow.data.groups import Buckets, GroupByWindow
 from aioflow.data.resample import Resample
 from aioflow.data.scan import Scan, Unique
-from aioflow.data.stage import Stage
 from aioflow.tensors.shape import as_shape
 
 if TYPE_CHECKING:
     from aioflow.data.dataset import Dataset
 
 
-class Grouping:
+class Grouping(DatasetBase):
     """Methods of `Dataset`. Where a stage holds elements, a saved position makes the elements before it anew."""
-
-    stage: Final[Stage]
-
-    def __init__(self, stage: Stage) -> None:
-        self.stage = stage
-
-    def _followed_by(self, stage: Stage) -> "Dataset":
-        """Return the dataset whose last stage is this one."""
-        raise NotImplementedError
 
     def scan(self, initial_state: Any, scan_func: Callable[..., Any]) -> "Dataset":
         """Return a dataset of what a function makes of a state and each element, such as a running sum.

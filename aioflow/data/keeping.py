@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aioflow.data import cache_file
 from aioflow.data.cache import cached
 from aioflow.data.checks import finite
+from aioflow.data.dataset_base import DatasetBase
 from aioflow.data.iterator import DatasetIterator
 from aioflow.data.stage import Stage, user_line_text
 from aioflow.data.structures import specs_of
@@ -19,17 +20,8 @@ _NAME: Final = "elements"
 """The name of the file in the folder of a saved dataset."""
 
 
-class Keeping:
+class Keeping(DatasetBase):
     """Methods of `Dataset`."""
-
-    stage: Final[Stage]
-
-    def __init__(self, stage: Stage) -> None:
-        self.stage = stage
-
-    def _followed_by(self, stage: Stage) -> "Dataset":
-        """Return the dataset whose last stage is this one."""
-        raise NotImplementedError
 
     def cache(self, filename: Path = "") -> "Dataset":
         """Return a dataset of the same elements, which are made in the first complete iteration and kept.

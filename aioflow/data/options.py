@@ -56,7 +56,7 @@ class _OptionSet:
         return made
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._set_values() == other._set_values()  # type: ignore[attr-defined]
+        return type(other) is type(self) and self._set_values() == other._set_values()
 
     def __hash__(self) -> int:
         return id(self)

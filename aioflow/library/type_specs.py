@@ -88,13 +88,15 @@ def _part_agrees(one: Any, other: Any, shapes_agree: Callable[[TensorShape, Tens
     if isinstance(one, TypeSpec):
         return one._agrees(other, shapes_agree)
     if isinstance(one, (tuple, dict)):
-        same = type(one) is type(other) and (one.keys() == other.keys() if isinstance(one, dict) else True)
-        return (
-            same
-            and len(one) == len(other)
-            and all(_part_agrees(a, b, shapes_agree) for a, b in zip(_items(one), _items(other), strict=True))
-        )
+        return type(one) is type(other) and _parts_agree(one, other, shapes_agree)
     return bool(one == other)
+
+
+def _parts_agree(one: Any, other: Any, shapes_agree: Callable[[TensorShape, TensorShape], bool]) -> bool:
+    if len(one) != len(other) or (isinstance(one, dict) and one.keys() != other.keys()):
+        return False
+    pairs = zip(_items(one), _items(other), strict=True)
+    return all(_part_agrees(a, b, shapes_agree) for a, b in pairs)
 
 
 def _items(structure: Any) -> list[Any]:

@@ -160,8 +160,9 @@ async def _(ctx: Context, live: Table, *, dataset: Source, node: NodeView) -> No
         raise errors.InvalidArgumentError(f"the dataset has no pairs of a key and a value: {error}") from error
     finally:
         await pairs.aclose()
+    keys, values = form.batch(items)
     ctx.step.check()
-    live.initialize(*form.batch(items), ctx.step.journal)
+    live.initialize(keys, values, ctx.step.journal)
 
 
 async def _taken(ctx: Context, live: Iteration, node: NodeView) -> Item:
