@@ -66,6 +66,10 @@ async def test_columns_have_names_and_the_narrowest_dtypes(tmp_path):
         files, 1, ["p", "q", "r", "s"], [7, af.float32], select_columns=["p", "q"], num_epochs=1, shuffle=False
     )
     assert await elements(given.skip(1).take(1)) == [{"p": [7], "q": [3.0]}]
+    some = e.CsvDataset(str(tmp_path / "b.csv"), [af.int32, ""], header=True, exclude_cols=[1, 3])
+    assert await elements(some) == [(7, b"z")]
+    with pytest.raises(ValueError, match="one of select_cols and exclude_cols"):
+        e.CsvDataset(str(tmp_path / "b.csv"), [af.int32], select_cols=[0], exclude_cols=[1])
     (tmp_path / "c.csv").write_text("a,b\n1,2\n")
     for call, error, text in [
         (lambda: e.make_csv_dataset(files, 2), ValueError, r"has the columns .*'d'\], and .*c.csv' has \['a', 'b'\]"),

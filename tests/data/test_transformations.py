@@ -155,7 +155,7 @@ async def test_ignored_errors_are_logged_and_those_of_sources_and_caches_are_rai
     for dataset in (
         Dataset.from_generator(lambda: iter([1 // 0])).ignore_errors(),
         divided().cache().ignore_errors(),
-        divided().ignore_errors().map(lambda number: 1 // (number - 6)),
+        divided().ignore_errors().map(lambda number: 1 // int(number - 6)),
     ):
         with pytest.raises(errors.OpError, match="ZeroDivisionError"):
             await elements(dataset)
