@@ -71,11 +71,10 @@ class BriefCalls:
         return [self._before, self._done] if self._taken else [self._source.position(), 0]
 
     async def next(self) -> tuple[Any, Any]:
-        """Return the next element of the input, and the converted result of its call.
+        """Return the next element of the input, and the converted result of its call, after `call_ahead`.
 
-        EndOfData if there is none. OpError, with the number of the element, if the call fails.
+        OpError, with the number of the element, if the call failed. Then the next element follows it.
         """
-        await self.call_ahead()
         number = self._source.given - len(self._taken)
         is_simple = self._is_simple()
         element, (value, error) = self._pop()
