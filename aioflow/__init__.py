@@ -22,6 +22,7 @@ _face = Face(__name__, {
     "aioflow.autodiff.gradients": "UnconnectedGradients gradients hessians",
     "aioflow.autodiff.rules": "NoGradient NotDifferentiable RegisterGradient no_gradient",
     "aioflow.config": "Config RunOptions",
+    "aioflow.data.optional": "OptionalSpec",
     "aioflow.devices.device": "DeviceAttributes",
     "aioflow.devices.memory": "MemoryUse",
     "aioflow.errors": "OpError",
@@ -225,6 +226,9 @@ _face = Face(__name__, {
     "aioflow.library.table_initializers": "initialize_all_tables tables_initializer",
     "aioflow.library.templates": "Template make_template",
     "aioflow.library.tensor_array": "TensorArray",
+    "aioflow.library.type_specs": (
+        "IndexedSlicesSpec NoneTensorSpec SparseTensorSpec TensorArraySpec TensorSpec TypeSpec type_spec_from_value"
+    ),
     "aioflow.library.variable_scope": (
         "AUTO_REUSE VariableScope create_partitioned_variables get_local_variable get_variable get_variable_scope "
         "no_regularizer variable_op_scope variable_scope"

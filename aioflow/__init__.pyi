@@ -47,6 +47,7 @@ from aioflow.autodiff.rules import RegisterGradient as RegisterGradient
 from aioflow.autodiff.rules import no_gradient as no_gradient
 from aioflow.config import Config as Config
 from aioflow.config import RunOptions as RunOptions
+from aioflow.data.optional import OptionalSpec as OptionalSpec
 from aioflow.devices.device import DeviceAttributes as DeviceAttributes
 from aioflow.devices.memory import MemoryUse as MemoryUse
 from aioflow.errors import OpError as OpError
@@ -404,6 +405,13 @@ from aioflow.library.table_initializers import tables_initializer as tables_init
 from aioflow.library.templates import Template as Template
 from aioflow.library.templates import make_template as make_template
 from aioflow.library.tensor_array import TensorArray as TensorArray
+from aioflow.library.type_specs import IndexedSlicesSpec as IndexedSlicesSpec
+from aioflow.library.type_specs import NoneTensorSpec as NoneTensorSpec
+from aioflow.library.type_specs import SparseTensorSpec as SparseTensorSpec
+from aioflow.library.type_specs import TensorArraySpec as TensorArraySpec
+from aioflow.library.type_specs import TensorSpec as TensorSpec
+from aioflow.library.type_specs import TypeSpec as TypeSpec
+from aioflow.library.type_specs import type_spec_from_value as type_spec_from_value
 from aioflow.library.variable_scope import AUTO_REUSE as AUTO_REUSE
 from aioflow.library.variable_scope import VariableScope as VariableScope
 from aioflow.library.variable_scope import create_partitioned_variables as create_partitioned_variables
@@ -481,12 +489,13 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "BatchQueue",
     "ConditionalAccumulator", "ConditionalAccumulatorBase", "Config", "CostModel", "CriticalSection", "DType",
     "DeviceAttributes", "DeviceSpec", "Difference", "Dimension", "FIFOQueue", "FixedLenFeature",
     "FixedLenSequenceFeature", "FixedLengthRecordReader", "Graph", "GraphDef", "GraphKeys", "IdentityReader",
-    "IndexedSlices", "IndexedSlicesValue", "Initializer", "Input", "Link", "MapStagingArea", "MemoryUse",
-    "MetaGraphDef", "Model", "NoGradient", "NodeStats", "NotDifferentiable", "OpError", "Operation", "PaddingFIFOQueue",
-    "ParameterReport", "Placement", "Print", "PriorityQueue", "QueueBase", "RandomShuffleQueue", "Rates", "ReaderBase",
-    "RegisterGradient", "RequestBatcher", "RunMetadata", "RunOptions", "Saving", "Sequential", "Session",
-    "SparseConditionalAccumulator", "SparseFeature", "SparseTensor", "SparseTensorValue", "StagingArea",
-    "TFRecordReader", "Template", "Tensor", "TensorArray", "TensorHandle", "TensorShape", "TextLineReader",
+    "IndexedSlices", "IndexedSlicesSpec", "IndexedSlicesValue", "Initializer", "Input", "Link", "MapStagingArea",
+    "MemoryUse", "MetaGraphDef", "Model", "NoGradient", "NodeStats", "NoneTensorSpec", "NotDifferentiable", "OpError",
+    "Operation", "OptionalSpec", "PaddingFIFOQueue", "ParameterReport", "Placement", "Print", "PriorityQueue",
+    "QueueBase", "RandomShuffleQueue", "Rates", "ReaderBase", "RegisterGradient", "RequestBatcher", "RunMetadata",
+    "RunOptions", "Saving", "Sequential", "Session", "SparseConditionalAccumulator", "SparseFeature", "SparseTensor",
+    "SparseTensorSpec", "SparseTensorValue", "StagingArea", "TFRecordReader", "Template", "Tensor", "TensorArray",
+    "TensorArraySpec", "TensorHandle", "TensorShape", "TensorSpec", "TextLineReader", "TypeSpec",
     "UnconnectedGradients", "VERSION", "VarLenFeature", "Variable", "VariableAggregation", "VariableScope",
     "VariableSynchronization", "WholeFileReader", "__version__", "abs", "accumulate_n", "acos", "acosh", "activations",
     "add", "add_check_numerics_ops", "add_n", "add_to_collection", "add_to_collections", "all_variables", "angle",
@@ -570,13 +579,13 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "BatchQueue",
     "tensor_scatter_sub", "tensor_scatter_update", "tensordot", "tensorflow_files", "tile", "timestamp", "to_bfloat16",
     "to_complex128", "to_complex64", "to_double", "to_float", "to_int32", "to_int64", "top_k", "trace", "train",
     "trainable_variables", "transpose", "truediv", "truncated_normal", "truncated_normal_initializer", "truncatediv",
-    "truncatemod", "tuple", "uint16", "uint2", "uint32", "uint4", "uint64", "uint8", "uniform_unit_scaling_initializer",
-    "unique", "unique_with_counts", "unravel_index", "unsorted_segment_max", "unsorted_segment_mean",
-    "unsorted_segment_min", "unsorted_segment_prod", "unsorted_segment_sqrt_n", "unsorted_segment_sum", "unstack",
-    "variable_axis_size_partitioner", "variable_creator_scope", "variable_op_scope", "variable_scope",
-    "variables_initializer", "variance_scaling_initializer", "verify_tensor_all_finite", "version", "weights_broadcast",
-    "where", "where_v2", "while_loop", "with_dependencies", "write_file", "xdivy", "xlogy", "zeros",
-    "zeros_initializer", "zeros_like", "zeta"]
+    "truncatemod", "tuple", "type_spec_from_value", "uint16", "uint2", "uint32", "uint4", "uint64", "uint8",
+    "uniform_unit_scaling_initializer", "unique", "unique_with_counts", "unravel_index", "unsorted_segment_max",
+    "unsorted_segment_mean", "unsorted_segment_min", "unsorted_segment_prod", "unsorted_segment_sqrt_n",
+    "unsorted_segment_sum", "unstack", "variable_axis_size_partitioner", "variable_creator_scope", "variable_op_scope",
+    "variable_scope", "variables_initializer", "variance_scaling_initializer", "verify_tensor_all_finite", "version",
+    "weights_broadcast", "where", "where_v2", "while_loop", "with_dependencies", "write_file", "xdivy", "xlogy",
+    "zeros", "zeros_initializer", "zeros_like", "zeta"]
 
 def diag(diagonal: NumberLike, name: str | None = None) -> Tensor:
     """`diagonal` where the first half of the indices equals the second, 0 elsewhere: the rank is twice as high.

@@ -11,6 +11,7 @@ from typing import Final, NoReturn
 SHOWN: Final = {
     "aioflow": "af",
     "aioflow.data": "af.data",
+    "aioflow.data.experimental": "af.data.experimental",
     "aioflow.errors": "af.errors",
     "aioflow.launch": "af.launch",
     "aioflow.layers.activations": "af.activations",
@@ -70,6 +71,9 @@ SHOWN: Final = {
 _EAGER: Final = "a graph is always built first, then run: `await af.Session(graph=graph).run(fetches, feeds)`"
 _KERAS: Final = "use af.layers, af.Sequential, af.Model, af.callbacks, af.losses and af.metrics"
 
+_SHARD: Final = "give each worker its part by Dataset.shard"
+_NO_VARIANT: Final = "a dataset is no tensor: af.data.Iterator has its elements in a graph"
+
 INSTEAD: Final[Mapping[str, str]] = {
     "af.AttrValue": "pass plain values: an Operation's attributes are in `.attrs`",
     "af.ConditionalAccumulatorV1": "use af.ConditionalAccumulator",
@@ -90,9 +94,19 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.autograph": "use af.cond, af.while_loop and af.map_fn",
     "af.compat": "the names of TensorFlow 1.x are at the top: af.placeholder, af.Session",
     "af.contrib": "what is kept of it has a place in af, as af.collectives for contrib.nccl",
-    "af.data.Iterator": "use `async for element in dataset`, or af.data.Dataset.iterate",
-    "af.data.Options": "give num_parallel_calls, prefetch and seeds to the methods of af.data.Dataset",
-    "af.data.experimental": "what is kept of it is in af.data: CsvDataset, AUTOTUNE, Dataset.unbatch",
+    "af.data.experimental.AutoShardPolicy": _SHARD,
+    "af.data.experimental.DistributeOptions": _SHARD,
+    "af.data.experimental.ExternalStatePolicy": "DatasetIterator.state() has positions and no state from elsewhere",
+    "af.data.experimental.RaggedTensorStructure": "use af.SparseTensorSpec",
+    "af.data.experimental.SHARD_HINT": _SHARD,
+    "af.data.experimental.ServiceOptions": "iterate the dataset on each worker, with its part by Dataset.shard",
+    "af.data.experimental.dense_to_ragged_batch": "use Dataset.padded_batch or Dataset.sparse_batch",
+    "af.data.experimental.distributed_save": "use Dataset.save on each worker, with its part by Dataset.shard",
+    "af.data.experimental.enable_debug_mode": "functions of datasets are always plain Python",
+    "af.data.experimental.from_variant": _NO_VARIANT,
+    "af.data.experimental.get_model_proto": "use DatasetIterator.explain()",
+    "af.data.experimental.make_saveable_from_iterator": "save DatasetIterator.state(), which is plain data",
+    "af.data.experimental.to_variant": _NO_VARIANT,
     "af.distributions": "use af.random",
     "af.enable_eager_execution": _EAGER,
     "af.enable_v2_behavior": _EAGER,

@@ -67,7 +67,7 @@ def test_the_version_is_there():
         (af, "InteractiveSession", "async with af.Session()"),
         (af, "estimator", "af.train.MonitoredTrainingSession"),
         (af, "keras", "af.Sequential"),
-        (af.data, "experimental", "af.data"),
+        (af.data.experimental, "AutoShardPolicy", "Dataset.shard"),
         (af, "flags", "argparse"),
         (af.nn, "reluu", "did you mean af.nn.relu?"),
         (af.train, "AdamOptimiser", "did you mean af.train.AdamOptimizer?"),

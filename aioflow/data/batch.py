@@ -86,10 +86,7 @@ class Batch(Stage):
 
     def __init__(self, source: Stage, size: int, drop_remainder: bool) -> None:
         rows = size if drop_remainder else None
-        components = [
-            spec and spec_of_batch(self.component(number, spec), rows)
-            for number, spec in enumerate(leaves_of(source.spec))
-        ]
+        components = [spec and self.batched(number, spec, rows) for number, spec in enumerate(leaves_of(source.spec))]
         super().__init__(with_leaves(source.spec, components), source)
         self.size: Final = size
         self.drop_remainder: Final = drop_remainder
@@ -104,6 +101,10 @@ class Batch(Stage):
     def details(self) -> str:
         """The number of elements of a batch."""
         return str(self.size)
+
+    def batched(self, number: int, spec: Spec, rows: int | None) -> Any:
+        """Return the dtype and shape of a batch of a component."""
+        return spec_of_batch(self.component(number, spec), rows)
 
     def component(self, number: int, spec: Spec) -> Spec:
         """Return the dtype and shape of a component in a batch."""

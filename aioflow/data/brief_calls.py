@@ -71,13 +71,10 @@ class BriefCalls:
         return [self._before, self._done] if self._taken else [self._source.position(), 0]
 
     async def next(self) -> tuple[Any, Any]:
-        """Return the next element of the input, and the converted result of its call.
+        """Return the next element of the input, and the converted result of its call, after `call_ahead`.
 
-        EndOfData if there is none. OpError, with the number of the element, if the call fails.
+        OpError, with the number of the element, if the call failed. Then the next element follows it.
         """
-        if not self._outcomes:
-            await self._take()
-            await self._call()
         number = self._source.given - len(self._taken)
         is_simple = self._is_simple()
         element, (value, error) = self._pop()
@@ -85,6 +82,12 @@ class BriefCalls:
             return element, value
         self._last_is_awaitable = False
         return element, await self._calls.result(number, _awaited(value, error), self._convert)
+
+    async def call_ahead(self) -> None:
+        """Call the function, unless there is a result. EndOfData if the input has ended, or the error of the input."""
+        if not self._outcomes:
+            await self._take()
+            await self._call()
 
     def at_hand(self, most: int) -> list[tuple[Any, Any]]:
         """Return the next elements, and their results, that are there already."""

@@ -44,8 +44,8 @@ class _FileCacheCursor(Cursor["FileCache"]):
     async def _source(self) -> Cursor[Any]:
         stage, name = self.stage, self.stage.filename
         if await self._calls.on_thread(FILES.exists, name):
-            return _Kept(stage, name).begin(self.run)
-        return _Keeping(stage, name).begin(self.run.once(self.run.entropy))
+            return Kept(stage.name, stage.line, name, stage.spec).begin(self.run)
+        return Keeping(stage.inputs[0], name, stage.name, stage.line).begin(self.run.once(self.run.entropy))
 
     async def close(self) -> None:
         """Close the files and the input."""
@@ -68,26 +68,26 @@ class FileCache(OneToOne):
         self.filename: Final = filename
 
 
-class _KeptCursor(FileCursor["_Kept"]):
+class _KeptCursor(FileCursor["Kept"]):
     async def _next(self) -> Any:
         try:
             return _decoded(unpack(await self.record()))
         except ValueError as error:
-            damaged = errors.DataLossError(f"the cache {self.stage.file!r} is damaged: {error}")
+            damaged = errors.DataLossError(f"the file {self.stage.file!r} is damaged: {error}")
             raise self.stage.failed(damaged) from error
 
 
-class _Kept(RecordFile):
+class Kept(RecordFile):
     """The elements of a file."""
 
     cursor: ClassVar = _KeptCursor
 
-    def __init__(self, cache: FileCache, filename: str) -> None:
-        super().__init__(cache.name, cache.line, TFRecords(), os.fsencode(filename), cache.spec)
+    def __init__(self, name: str, line: str, filename: str, spec: Any) -> None:
+        super().__init__(name, line, TFRecords(), os.fsencode(filename), spec)
 
 
-class _KeepingCursor(OneInput["_Keeping"]):
-    def __init__(self, stage: "_Keeping", run: Run, position: Position) -> None:
+class _KeepingCursor(OneInput["Keeping"]):
+    def __init__(self, stage: "Keeping", run: Run, position: Position) -> None:
         super().__init__(stage, run, position)
         self._calls: Final = Calls(stage)
         self._file: Final = _NewFile(stage.filename)
@@ -118,7 +118,7 @@ class _KeepingCursor(OneInput["_Keeping"]):
         await super().close()
 
 
-class _Keeping(Stage):
+class Keeping(Stage):
     """The elements, which are written to a file.
 
     Attributes:
@@ -127,9 +127,9 @@ class _Keeping(Stage):
 
     cursor: ClassVar = _KeepingCursor
 
-    def __init__(self, cache: FileCache, filename: str) -> None:
-        super().__init__(cache.spec, *cache.inputs, line=cache.line)
-        self.name = cache.name
+    def __init__(self, source: Stage, filename: str, name: str, line: str | None = None) -> None:
+        super().__init__(source.spec, source, line=line)
+        self.name = name
         self.filename: Final = filename
 
 
@@ -144,6 +144,8 @@ class _NewFile:
     def write(self, elements: list[Any]) -> None:
         """Append elements. InvalidArgumentError if one cannot be kept."""
         if self._writer is None:
+            with translate_errors(self._name):
+                os.makedirs(os.path.dirname(self._name) or ".", exist_ok=True)
             self._writer = TFRecordWriter(self._temporary)
         for element in elements:
             self._writer.write(pack(_encoded(element)))

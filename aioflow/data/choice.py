@@ -112,6 +112,42 @@ class Chance(Stage):
         return f"{self._weights}, {self.seed}"
 
 
+class _RandomCursor(Cursor["RandomNumbers"]):
+    def __init__(self, stage: "RandomNumbers", run: Run, position: Position) -> None:
+        super().__init__(stage, run, position)
+        self._turns: Final = Turns()
+        self._seed: Final = run.seed(stage.seed, stage.changes)
+
+    async def _next(self) -> Any:
+        await self._turns.turn()
+        return np.int64(chance(self._seed, self.given) * (1 << 32))
+
+
+class RandomNumbers(Stage):
+    """Random integers from 0 to 2³² - 1, without an end.
+
+    Attributes:
+        seed: decides the integers; None for others in each iteration.
+        changes: whether each epoch has others.
+    """
+
+    name = "random"
+    cursor: ClassVar = _RandomCursor
+
+    def __init__(self, seed: int | None, changes: bool) -> None:
+        super().__init__(Spec(int64, SCALAR))
+        self.seed: Final = seed
+        self.changes: Final = changes
+
+    def cardinality(self) -> float:
+        """It has no end."""
+        return math.inf
+
+    def details(self) -> str:
+        """The seed."""
+        return str(self.seed)
+
+
 def chance(seed: str, number: int) -> float:
     """Return a random number from 0 to 1 that follows from a seed and a number, so that a position needs no more."""
     return random.Random(f"{seed}: {number}").random()

@@ -6,7 +6,6 @@ from typing import Any
 
 from aioflow import errors
 from aioflow.data.batch import Unbatch
-from aioflow.data.cache import cached
 from aioflow.data.calls import UserFunction
 from aioflow.data.checks import (
     AUTOTUNE,
@@ -21,32 +20,36 @@ from aioflow.data.checks import (
     stage_of,
     stages_of,
 )
-from aioflow.data.choice import Chance, Choose, checked_weights
+from aioflow.data.choice import Chance, Choose, RandomNumbers, checked_weights
 from aioflow.data.combine import Concatenate, Repeat, Zip
+from aioflow.data.declared import Declared
 from aioflow.data.elements import as_element, leaves_of, map_leaves
+from aioflow.data.feeding import Feeding
 from aioflow.data.generators import Generator
 from aioflow.data.grouping import Grouping
 from aioflow.data.interleave import FlatMap, Interleave
-from aioflow.data.iterator import Components, DatasetIterator
+from aioflow.data.iterator import DatasetIterator
+from aioflow.data.keeping import Keeping, kept_in
+from aioflow.data.options import Options, WithOptions, options_of
 from aioflow.data.padded_batch import PaddedBatch
 from aioflow.data.parallel_map import ParallelMap
 from aioflow.data.prefetch import Prefetch
 from aioflow.data.record_files import Matching
 from aioflow.data.row_batch import batched
-from aioflow.data.selection import Enumerate, Shard, Skip, Take
+from aioflow.data.selection import Enumerate, IgnoreErrors, Shard, Skip, Take
 from aioflow.data.shuffle import Shuffle
 from aioflow.data.sources import Counter, Range, Slices, Values
+from aioflow.data.sparse_batch import SparseBatch
 from aioflow.data.stage import Stage
+from aioflow.data.structures import specs_of
 from aioflow.data.transform import Filter, Map, Reduce, TakeWhile
 from aioflow.data.window import Window
 from aioflow.files.filesystem import Path
-from aioflow.library.queues import QueueBase
-from aioflow.session import Session
+from aioflow.tensors.dtypes import DTypeLike, ShapeLike, as_dtype, int64
 from aioflow.tensors.recursion import safe_repr
-from aioflow.waiting.producer import Feed
 
 
-class Dataset(Grouping):
+class Dataset(Grouping, Keeping, Feeding):
     """A pipeline of elements, as an immutable value: nothing runs until it is iterated.
 
         dataset = af.data.Dataset.from_tensor_slices((images, labels)).shuffle(1000, seed=1).batch(32).prefetch(2)
@@ -117,9 +120,19 @@ class Dataset(Grouping):
         return Dataset(Range(*args))
 
     @staticmethod
-    def counter(start: int = 0, step: int = 1) -> "Dataset":
-        """Return a dataset of integers without an end, as int64."""
-        return Dataset(Counter(integer(start, "start"), integer(step, "step")))
+    def counter(start: int = 0, step: int = 1, dtype: DTypeLike = int64) -> "Dataset":
+        """Return a dataset of integers without an end, by default as int64."""
+        return Dataset(Counter(integer(start, "start"), integer(step, "step"), as_dtype(dtype)))
+
+    @staticmethod
+    def random(seed: int | None = None, rerandomize_each_iteration: bool | None = None) -> "Dataset":
+        """Return a dataset of random integers from 0 to 2³² - 1 without an end, as int64.
+
+        Args:
+            seed: decides the integers; None for others in each iteration.
+            rerandomize_each_iteration: whether each epoch has other ones; by default all epochs have the same.
+        """
+        return Dataset(RandomNumbers(seed, bool(rerandomize_each_iteration)))
 
     @staticmethod
     def list_files(
@@ -136,6 +149,16 @@ class Dataset(Grouping):
         """
         names = Matching(paths(file_pattern))
         return Dataset(names if shuffle is False else Shuffle(names, None, seed, True))
+
+    @staticmethod
+    def load(path: Path, element_spec: Any = None) -> "Dataset":
+        """Return a dataset of the elements that `save` or `snapshot` wrote to a folder.
+
+        Args:
+            path: the folder.
+            element_spec: the structure of the elements, with a `TensorSpec` for each component; unknown by default.
+        """
+        return Dataset(kept_in(path, element_spec))
 
     @staticmethod
     def zip(*datasets: Any) -> "Dataset":
@@ -209,6 +232,17 @@ class Dataset(Grouping):
     def take_while(self, predicate: Callable[..., Any]) -> "Dataset":
         """Return a dataset of the elements before the first one for which a function returns False."""
         return Dataset(TakeWhile(self.stage, UserFunction(predicate, "predicate"), self.stage.spec))
+
+    def ignore_errors(self, log_warning: bool = False) -> "Dataset":
+        """Return a dataset without the elements for which a function of a `map` or `filter` before fails.
+
+        A batch after such a `map` has the next elements in their place. Other errors, such as those of generators and
+        files, are raised; a `cache` keeps whole iterations, so errors before it are raised, too.
+
+        Args:
+            log_warning: whether the log warns of each.
+        """
+        return Dataset(IgnoreErrors(self.stage, log_warning))
 
     def flat_map(self, map_func: Callable[..., Any]) -> "Dataset":
         """Return a dataset of the elements of the datasets that a function returns, one dataset after the other."""
@@ -289,6 +323,18 @@ class Dataset(Grouping):
         """
         size = positive(batch_size, "batch_size")
         return Dataset(PaddedBatch(self.stage, size, padded_shapes, padding_values, drop_remainder))
+
+    def sparse_batch(self, batch_size: int, row_shape: ShapeLike) -> "Dataset":
+        """Return a dataset of arrays of different sizes put together as `SparseTensorValue`s with all their elements.
+
+        Args:
+            batch_size: the number of arrays of a batch.
+            row_shape: the shape of an array; an unknown size becomes the largest of the batch.
+
+        Raises:
+            InvalidArgumentError: in the iteration: an array is larger than a row, or dtypes or ranks differ.
+        """
+        return Dataset(SparseBatch(self.stage, positive(batch_size, "batch_size"), row_shape))
 
     def unbatch(self) -> "Dataset":
         """Return a dataset of the rows of each element."""
@@ -371,20 +417,17 @@ class Dataset(Grouping):
         size = integer(buffer_size, "buffer_size")
         return self if size == 0 else Dataset(Prefetch(self.stage, parallel(size, "buffer_size")))
 
-    def cache(self, filename: Path = "") -> "Dataset":
-        """Return a dataset of the same elements, which are made in the first complete iteration and kept.
-
-        Args:
-            filename: the file that keeps them; by default they stay in memory, as long as the dataset. The file is
-                there once an iteration is complete. It is used as it is, also by other programs: remove it when the
-                dataset has changed.
-
-        Raises:
-            ValueError: the dataset never ends.
-        """
-        return Dataset(cached(finite(self.stage, "cache"), filename))
-
     # Running
+
+    def with_options(self, options: Options) -> "Dataset":
+        """Return a dataset of the same elements, with options. TypeError if they are none."""
+        if not isinstance(options, Options):
+            raise TypeError(f"with_options needs af.data.Options, not {safe_repr(options)}")
+        return Dataset(WithOptions(self.stage, options))
+
+    def options(self) -> Options:
+        """Return the options of this dataset and those before it."""
+        return options_of(self.stage)
 
     @property
     def element_spec(self) -> Any:
@@ -399,6 +442,19 @@ class Dataset(Grouping):
         """
         size = self.stage.cardinality()
         return UNKNOWN_CARDINALITY if size is None else INFINITE_CARDINALITY if size == math.inf else int(size)
+
+    def with_element_spec(self, element_spec: Any) -> "Dataset":
+        """Return a dataset of the same elements, whose dtypes and shapes are declared, as graphs and tables need them.
+
+            dataset.map(decode).with_element_spec((af.TensorSpec([28, 28], af.uint8), af.TensorSpec([], af.int64)))
+
+        Args:
+            element_spec: the structure of the elements, with a `TensorSpec` for each component.
+
+        Raises:
+            InvalidArgumentError: in the iteration: an element is not like that.
+        """
+        return Dataset(Declared(self.stage, specs_of(element_spec)))
 
     def iterate(self, state: Mapping[str, Any] | None = None, epoch: int = 0) -> DatasetIterator:
         """Return a new iteration.
@@ -422,22 +478,6 @@ class Dataset(Grouping):
 
     def __aiter__(self) -> DatasetIterator:
         return self.iterate()
-
-    def feed_into(self, session: Session, queue: QueueBase, close: bool = True) -> Feed:
-        """Return a block in which a task puts the elements into a queue of the graph, as soon as there is room.
-
-            async with dataset.feed_into(session, queue):
-                async for loss in session.stream(train):
-                    ...
-
-        The leaves of an element are the components of the queue. See `aioflow.waiting.producer.Feed`.
-
-        Args:
-            session: the session of the queue.
-            queue: a queue of the graph, such as an `af.FIFOQueue`.
-            close: whether to close the queue at the end of the dataset.
-        """
-        return session.queue(queue).feed(Components(self.iterate()), close=close)
 
     def __repr__(self) -> str:
         return f"<af.data.{type(self).__name__} {self.stage}>"

@@ -129,6 +129,7 @@ class CsvDataset(Dataset):
         use_quote_delim: whether quotes are anything but a character like others.
         na_value: fields of that text count as empty.
         select_cols: the numbers of the columns that are wanted, rising; all by default.
+        exclude_cols: the numbers of the columns that are not wanted, instead of `select_cols`.
 
     Raises:
         InvalidArgumentError: in the iteration: a record has more or fewer fields, or one is empty, or spells no number.
@@ -151,15 +152,27 @@ class CsvDataset(Dataset):
         use_quote_delim: bool = True,
         na_value: str = "",
         select_cols: Sequence[int] | None = None,
+        exclude_cols: Sequence[int] | None = None,
     ) -> None:
         _check_uncompressed(compression_type)
-        csv = CsvFormat(record_defaults, field_delim, use_quote_delim, na_value, select_cols)
+        columns = _selected(len(record_defaults), select_cols, exclude_cols)
+        csv = CsvFormat(record_defaults, field_delim, use_quote_delim, na_value, columns)
         line = user_line_text()
 
         def opener(file: bytes) -> Stage:
             return CsvFile("CsvDataset", line, csv, header, file)
 
         super().__init__(_records(filenames, None, opener, csv.spec))
+
+
+def _selected(count: int, wanted: Sequence[int] | None, unwanted: Sequence[int] | None) -> Sequence[int] | None:
+    """Return the numbers of `count` wanted columns; None for all. ValueError if both lists are given."""
+    if unwanted is None:
+        return wanted
+    if wanted is not None:
+        raise ValueError("CsvDataset needs one of select_cols and exclude_cols, not both")
+    others = set(unwanted)
+    return [number for number in range(count + len(others)) if number not in others]
 
 
 def _opener(name: str, form: Format) -> Callable[[bytes], Stage]:

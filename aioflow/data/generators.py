@@ -74,13 +74,16 @@ class Generator(Stage):
         types: a structure of the dtypes of the components, to which values are converted; None if values decide.
         shapes: a structure of the shapes of the components; None if they are unknown.
         args: the arguments of the function.
+        name: the name of the stage.
     """
 
-    name = "from_generator"
     cursor: ClassVar = _GeneratorCursor
 
-    def __init__(self, generator: UserFunction, types: Any, shapes: Any, args: Sequence[Any]) -> None:
+    def __init__(
+        self, generator: UserFunction, types: Any, shapes: Any, args: Sequence[Any], name: str = "from_generator"
+    ) -> None:
         super().__init__(None if types is None else _specs(types, shapes))
+        self.name = name
         self.generator: Final = generator
         self.args: Final = tuple(args)
         self._elements: Final = None if types is None else Elements(leaves_of(self.spec))

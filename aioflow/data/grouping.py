@@ -1,32 +1,24 @@
 """The methods of datasets that gather elements: by key, by length, by class, by what came before."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from aioflow.data.calls import UserFunction
 from aioflow.data.checks import positive
 from aioflow.data.choice import checked_weights
-from aioflow.data.elements import as_element
+from aioflow.data.dataset_base import DatasetBase
+from aioflow.data.elements import as_element, map_leaves, shapes_of, with_leaves
 from aioflow.data.groups import Buckets, GroupByWindow
 from aioflow.data.resample import Resample
 from aioflow.data.scan import Scan, Unique
-from aioflow.data.stage import Stage
+from aioflow.tensors.shape import as_shape
 
 if TYPE_CHECKING:
     from aioflow.data.dataset import Dataset
 
 
-class Grouping:
+class Grouping(DatasetBase):
     """Methods of `Dataset`. Where a stage holds elements, a saved position makes the elements before it anew."""
-
-    stage: Final[Stage]
-
-    def __init__(self, stage: Stage) -> None:
-        self.stage = stage
-
-    def _followed_by(self, stage: Stage) -> "Dataset":
-        """Return the dataset whose last stage is this one."""
-        raise NotImplementedError
 
     def scan(self, initial_state: Any, scan_func: Callable[..., Any]) -> "Dataset":
         """Return a dataset of what a function makes of a state and each element, such as a running sum.
@@ -61,6 +53,14 @@ class Grouping:
         target = checked_weights(target_dist, count, "classes")
         initial = None if initial_dist is None else checked_weights(initial_dist, count, "classes")
         return self._followed_by(Resample(self.stage, function, target, initial, seed))
+
+    def _shapes_of(self, window: "Dataset", shapes: Any) -> Any:
+        """Return given shapes, or those of elements; with unknown sizes only, if a function decides the elements."""
+        if shapes is not None:
+            return with_leaves(window.element_spec, [as_shape(shape) for shape in shapes_of(shapes)])
+        if self.stage.spec is None:
+            return map_leaves(lambda spec: [None] * (spec.rank or 0), window.element_spec)
+        return map_leaves(lambda spec: spec.shape, self.stage.spec)
 
     def group_by_window(
         self,
@@ -97,6 +97,7 @@ class Grouping:
         bucket_batch_sizes: Sequence[int],
         padded_shapes: Any = None,
         padding_values: Any = None,
+        pad_to_bucket_boundary: bool = False,
         no_padding: bool = False,
         drop_remainder: bool = False,
     ) -> "Dataset":
@@ -108,6 +109,8 @@ class Grouping:
             bucket_batch_sizes: the elements of a batch of each bucket, one more than boundaries.
             padded_shapes: see `padded_batch`.
             padding_values: see `padded_batch`.
+            pad_to_bucket_boundary: whether unknown sizes become the largest length of the bucket, instead of the
+                largest of the batch. No element may then be as long as the last boundary.
             no_padding: whether elements are stacked as they are, which needs equal lengths in a batch.
             drop_remainder: whether batches of fewer elements, at the end, are left out.
         """
@@ -117,7 +120,10 @@ class Grouping:
             size = buckets.size(bucket)
             if no_padding:
                 return window.batch(size, drop_remainder)
-            return window.padded_batch(size, padded_shapes, padding_values, drop_remainder)
+            shapes = padded_shapes
+            if pad_to_bucket_boundary:
+                shapes = buckets.shapes(bucket, self._shapes_of(window, padded_shapes))
+            return window.padded_batch(size, shapes, padding_values, drop_remainder)
 
         length = UserFunction(element_length_func, "element_length_func")
         functions = length, UserFunction(batch, "batch"), UserFunction(buckets.size, "size")

@@ -9,12 +9,13 @@ import numpy as np
 from aioflow import errors
 from aioflow.data.calls import Calls, UserFunction
 from aioflow.data.checks import stage_of
-from aioflow.data.elements import arguments
+from aioflow.data.elements import arguments, map_leaves
 from aioflow.data.position import Position
 from aioflow.data.replay import ReplayCursor
 from aioflow.data.sources import Values
 from aioflow.data.stage import Cursor, EndOfData, Run, Stage
 from aioflow.tensors.recursion import short_repr
+from aioflow.tensors.shape import as_shape
 
 Size = int | UserFunction
 """The number of elements of a window, or a function of its key that returns it."""
@@ -121,7 +122,7 @@ class GroupByWindow(Stage):
         self.key: Final = key
         self.function: Final = function
         self.size: Final = size
-        self.as_key: Final = as_key or _as_integer
+        self.as_key: Final = as_key or as_integer
         self._dataset: Final = dataset
 
     def window(self, elements: list[Any]) -> Any:
@@ -146,14 +147,28 @@ class Buckets:
 
     def of_length(self, length: Any) -> int:
         """Return the number of the bucket of a length."""
-        return bisect.bisect_right(self._boundaries, _as_integer(length))
+        return bisect.bisect_right(self._boundaries, as_integer(length))
 
     def size(self, bucket: int) -> int:
         """Return the number of elements of a batch of a bucket."""
         return self._sizes[bucket]
 
+    def shapes(self, bucket: int, shapes: Any) -> Any:
+        """Return shapes whose unknown sizes are the largest length of a bucket.
 
-def _as_integer(value: Any) -> int:
+        InvalidArgumentError for the last bucket, whose lengths have no end.
+        """
+        if bucket >= len(self._boundaries):
+            raise errors.InvalidArgumentError(
+                f"an element is as long as the last boundary, {self._boundaries[-1]}, up to which all are padded"
+            )
+        longest = self._boundaries[bucket] - 1
+        return map_leaves(
+            lambda shape: [longest if size is None else size for size in as_shape(shape).as_list()], shapes
+        )
+
+
+def as_integer(value: Any) -> int:
     """Return a key or a length. TypeError if it is no integer."""
     array = np.asarray(value)
     if array.ndim or array.dtype.kind not in "iu":
@@ -162,7 +177,7 @@ def _as_integer(value: Any) -> int:
 
 
 def _as_size(value: Any) -> int:
-    size = _as_integer(value)
+    size = as_integer(value)
     if size < 1:
         raise errors.InvalidArgumentError(f"a window has at least one element, not {size}")
     return size

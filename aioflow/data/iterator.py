@@ -98,6 +98,7 @@ class Components:
     def __init__(self, elements: DatasetIterator) -> None:
         self._elements: Final = elements
         self.waits_for: Final = elements.waits_for
+        self.state: Final = elements.state
         self.aclose: Final = elements.aclose
 
     def __aiter__(self) -> Self:

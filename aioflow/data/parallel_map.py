@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any, ClassVar, Final
 
+from aioflow import errors
 from aioflow.data.ahead import Ahead
 from aioflow.data.calls import Calls, UserFunction
 from aioflow.data.position import Position
@@ -10,7 +11,7 @@ from aioflow.data.stage import OneInput, OneToOne, Run, Stage
 from aioflow.data.transform import FunctionStage
 from aioflow.waiting.tasks import OwnedTasks
 
-Made = tuple[Any, BaseException | None]
+Made = tuple[Any, errors.OpError | None]
 """An element, or the error of making it: a task that nobody awaits must not fail."""
 
 
@@ -32,16 +33,18 @@ class _ParallelMapCursor(OneInput["ParallelMap"]):
     async def _call(self, number: int, element: Any) -> Made:
         try:
             return await self._calls.element(self.stage.function, number, element), None
-        except Exception as error:
+        except errors.OpError as error:
             return None, error
 
     async def _next(self) -> Any:
-        call, after = await self._ahead.take()
-        element, error = await call
-        if error is not None:
-            raise error
-        self._after = after
-        return element
+        while True:
+            call, after = await self._ahead.take()
+            element, error = await call
+            if error is None:
+                self._after = after
+                return element
+            if not self.run.leaves_out(error):
+                raise error
 
     def _position(self) -> Position:
         return self._after
@@ -72,6 +75,6 @@ class ParallelMap(FunctionStage, OneToOne):
     name = "map"
     cursor: ClassVar = _ParallelMapCursor
 
-    def __init__(self, source: Stage, function: UserFunction, most: int) -> None:
-        super().__init__(source, function)
+    def __init__(self, source: Stage, function: UserFunction, most: int, spec: Any = None) -> None:
+        super().__init__(source, function, spec)
         self.most: Final = most

@@ -1,11 +1,13 @@
-"""Stages that choose or number elements: take, skip, shard, enumerate."""
+"""Stages that choose or number elements: take, skip, shard, enumerate, ignore_errors."""
 
+import dataclasses
 import math
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from aioflow.data.stage import EndOfData, OneInput, OneToOne, Stage
+from aioflow.data.position import Position
+from aioflow.data.stage import EndOfData, OneInput, OnError, OneToOne, Run, Stage
 from aioflow.tensors.dtypes import Spec, int64
 from aioflow.tensors.shape import SCALAR
 
@@ -118,3 +120,29 @@ class Enumerate(OneToOne):
     def __init__(self, source: Stage, start: int) -> None:
         super().__init__((Spec(int64, SCALAR), source.spec), source)
         self.start: Final = start
+
+
+class _IgnoreErrorsCursor(OneInput["IgnoreErrors"]):
+    def __init__(self, stage: "IgnoreErrors", run: Run, position: Position) -> None:
+        super().__init__(stage, dataclasses.replace(run, on_error=stage.on_error), position)
+
+    async def _next(self) -> Any:
+        return await self.input.take()
+
+    def _at_hand(self, most: int) -> list[Any]:
+        return self.input.take_at_hand(most)
+
+
+class IgnoreErrors(Stage):
+    """The elements, without those for which a function of `map` or `filter` fails.
+
+    Attributes:
+        on_error: what happens to these.
+    """
+
+    name = "ignore_errors"
+    cursor: ClassVar = _IgnoreErrorsCursor
+
+    def __init__(self, source: Stage, log_warning: bool) -> None:
+        super().__init__(source.spec, source)
+        self.on_error: Final = OnError.WARN if log_warning else OnError.DROP

@@ -10,7 +10,7 @@ from aioflow.data.elements import as_element, frozen, leaves_of, map_leaves, siz
 from aioflow.data.position import Position
 from aioflow.data.stage import Cursor, EndOfData, Run, Stage, Turns
 from aioflow.tensors.as_array import AnyArray
-from aioflow.tensors.dtypes import Spec, int64
+from aioflow.tensors.dtypes import DType, Spec, int64
 from aioflow.tensors.shape import SCALAR
 
 
@@ -61,8 +61,8 @@ class Values(Indexed):
 
     name = "from_tensors"
 
-    def __init__(self, elements: list[Any], line: str | None = None) -> None:
-        super().__init__(map_leaves(spec_of_leaf, elements[0]), len(elements), line)
+    def __init__(self, elements: list[Any], line: str | None = None, spec: Any = None) -> None:
+        super().__init__(map_leaves(spec_of_leaf, elements[0]) if spec is None else spec, len(elements), line)
         self._elements: Final = elements
 
     def element(self, number: int) -> Any:
@@ -102,18 +102,19 @@ class Slices(Indexed):
 
 
 class Counter(Indexed):
-    """The integers `start`, `start + step` and so on without an end, as int64."""
+    """The integers `start`, `start + step` and so on without an end."""
 
     name = "counter"
 
-    def __init__(self, start: int, step: int) -> None:
-        super().__init__(Spec(int64, SCALAR), sys.maxsize)
+    def __init__(self, start: int, step: int, dtype: DType = int64) -> None:
+        super().__init__(Spec(dtype, SCALAR), sys.maxsize)
+        self._kind: Final = dtype.np.type
         self._start: Final = start
         self._step: Final = step
 
     def element(self, number: int) -> Any:
         """Return the integer."""
-        return np.int64(self._start + self._step * number)
+        return self._kind(self._start + self._step * number)
 
     def cardinality(self) -> float:
         """It has no end."""

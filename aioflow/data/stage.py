@@ -11,6 +11,8 @@ import abc
 import asyncio
 import contextlib
 import dataclasses
+import enum
+import logging
 from collections.abc import Awaitable, Iterator, Sequence
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
@@ -19,24 +21,36 @@ from aioflow.data.position import Position, as_number, entries
 from aioflow.graph.operation import user_line
 from aioflow.waiting.tasks import Slice, slice_of
 
+_log: Final = logging.getLogger("aioflow.input")
+
 
 class EndOfData(Exception):
     """A stage has no further element."""
 
 
+class OnError(enum.Enum):
+    """What happens to an element for which a function fails."""
+
+    RAISE = enum.auto()
+    DROP = enum.auto()
+    WARN = enum.auto()
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Run:
-    """What decides the order of shuffles in one iteration.
+    """What decides the order of shuffles in one iteration, and whether elements are left out.
 
     Attributes:
         entropy: a number for the shuffles without a seed.
         place: the way from the last stage to this one, so that two shuffles without a seed differ.
         epochs: the number of the epoch in the iteration, and in each `repeat` around the stage.
+        on_error: what happens to an element for which a function of `map` or `filter` fails.
     """
 
     entropy: int
     place: tuple[int, ...] = ()
     epochs: tuple[int, ...] = (0,)
+    on_error: OnError = OnError.RAISE
 
     def at_input(self, number: int) -> "Run":
         """Return the run of an input of the stage."""
@@ -52,8 +66,14 @@ class Run:
         return f"{text} in {self.epochs if reshuffle else ()}"
 
     def once(self, entropy: int) -> "Run":
-        """Return the run of a result that is made once for all epochs."""
-        return dataclasses.replace(self, entropy=entropy, epochs=())
+        """Return the run of a result that is made once for all epochs, and kept: no element is left out of it."""
+        return dataclasses.replace(self, entropy=entropy, epochs=(), on_error=OnError.RAISE)
+
+    def leaves_out(self, error: errors.OpError) -> bool:
+        """Whether the element that has this error is left out. The log warns of it, if that was asked."""
+        if self.on_error is OnError.WARN:
+            _log.warning("an element is left out: %s", error)
+        return self.on_error is not OnError.RAISE
 
 
 class Stage:

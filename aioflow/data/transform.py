@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from aioflow import errors
 from aioflow.data.brief_calls import BriefCalls
 from aioflow.data.calls import Calls, UserFunction, as_components
 from aioflow.data.elements import as_element
@@ -53,7 +54,13 @@ class EachCursor(CallingCursor):
         while self._given_before:
             await self._repeated(self.input.take())
             self._given_before -= 1
-        return await self._brief.next()
+        while True:
+            await self._brief.call_ahead()
+            try:
+                return await self._brief.next()
+            except errors.OpError as error:
+                if not self.run.leaves_out(error):
+                    raise
 
     def _input_start(self) -> Position:
         place, given = (None, 0) if self._start is None else entries(self._start, 2)

@@ -17,9 +17,10 @@ _LOOKS: Final = ("_size", "_is_closed", "_peek", "_num_accumulated", "_serialize
 _OF_ITS_STEP: Final = ("stack_", "lossy_", "reader_num_", "cut_", "mark_")
 """Prefixes of the names of operations whose effects end with the step, or are undone if the step fails."""
 _HANDED_OVER: Final = frozenset({
-    "accumulator_take_gradient", "barrier_insert_many", "barrier_take_many", "map_stage", "map_unstage",
-    "map_unstage_no_key", "queue_dequeue", "queue_dequeue_many", "queue_dequeue_up_to", "queue_enqueue",
-    "queue_enqueue_many", "queue_give_back", "reader_read", "reader_read_up_to", "sparse_accumulator_take_gradient",
+    "accumulator_take_gradient", "barrier_insert_many", "barrier_take_many", "iterator_get_next",
+    "iterator_get_next_as_optional", "map_stage", "map_unstage", "map_unstage_no_key", "queue_dequeue",
+    "queue_dequeue_many", "queue_dequeue_up_to", "queue_enqueue", "queue_enqueue_many", "queue_give_back",
+    "reader_read", "reader_read_up_to", "sparse_accumulator_take_gradient",
     "stage", "unstage",
 })  # fmt: skip
 """Operations that register the elements they take and put with the `Handover` of their step."""
@@ -30,7 +31,8 @@ _ONLY_PUT: Final = frozenset(
 STATES: Final = frozenset({"hash_table", "mutable_dense_hash_table", "mutable_hash_table", "variable"})
 """The ops that are handles to state whose changes are ordered within a step, and undone if it is repeated."""
 _UNDONE: Final = frozenset({
-    "initialize_table", "initialize_table_from_text_file", "lookup_table_insert", "lookup_table_remove",
+    "initialize_table", "initialize_table_from_dataset", "initialize_table_from_text_file", "lookup_table_insert",
+    "lookup_table_remove",
 })  # fmt: skip
 """Operations whose changes the journal of an attempt undoes, on handles other than those of variables."""
 _LOCKS: Final = frozenset({"acquire_variable_lock", "keep_variable_lock", "release_variable_lock"})

@@ -128,8 +128,13 @@ def _check_attribute(name: Any, value: Any) -> None:
     try:
         plain_data.check_plain(value)
     except ValueError as error:
-        mend = f"; it exists only in this process, so the graph cannot leave it{_BY_NAME}" if callable(value) else ""
-        raise ValueError(f"attribute {name!r}: {error}{mend}") from None
+        raise ValueError(f"attribute {name!r}: {error}{_mend(value)}") from None
+
+
+def _mend(value: Any) -> str:
+    """What to do about a value that exists in this process alone: a function, or one whose `instead` says it."""
+    mend = _BY_NAME if callable(value) else getattr(value, "instead", "")
+    return f"; it exists only in this process, so the graph cannot leave it{mend}" if mend else ""
 
 
 _CHECKS: Final[dict[str, Callable[[Any], bool]]] = {

@@ -71,7 +71,7 @@ def index_table_from_file(
     content = TextFileInitializer(
         vocabulary_file, own, key_column_index, dtypes.int64, value_column_index, vocab_size, delimiter
     )
-    return _table(content, default_value, num_oov_buckets, hasher_spec, name, key)
+    return word_table(content, default_value, num_oov_buckets, hasher_spec, name, key)
 
 
 @transactional
@@ -100,12 +100,13 @@ def index_table_from_tensor(
             raise TypeError(f"the vocabulary is {words.dtype.name}, and its words are {key.name}")
         words = cast(words, dtypes.int64) if key in dtypes.INTEGER else words
         content = KeyValueTensorInitializer(words, _numbers(words))
-    return _table(content, default_value, num_oov_buckets, hasher_spec, name, key)
+    return word_table(content, default_value, num_oov_buckets, hasher_spec, name, key)
 
 
-def _table(
+def word_table(
     content: TableInitializerBase, default_value: int, buckets: int, hasher: HasherSpec, name: str | None, key: DType
 ) -> WordTable:
+    """Return a table of words and their numbers, with buckets for other words."""
     if buckets < 0:
         raise ValueError(f"num_oov_buckets is {buckets}, and must be at least 0")
     table = StaticHashTable(content, -1 if buckets else default_value, name)  # no word has -1, and buckets need that

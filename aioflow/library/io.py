@@ -23,4 +23,5 @@ _face = Face(__name__, {
         "parse_single_example parse_single_sequence_example"
     ),
     "aioflow.library.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase RandomShuffleQueue",
+    "aioflow.train.input": "match_filenames_once",
 })  # fmt: skip

@@ -94,7 +94,7 @@ class FixedLenSequenceFeature(NamedTuple):
 Feature = FixedLenFeature | VarLenFeature | SparseFeature | FixedLenSequenceFeature
 
 
-class _ParsingArguments:
+class ParsingArguments:
     """The arguments of a parsing op."""
 
     def __init__(self, features: Mapping[str, Feature]) -> None:
@@ -183,7 +183,7 @@ def _labels(names: TensorLike | None) -> Tensor:
 def _parse(serialized: Tensor, names: TensorLike | None, features: Mapping[str, Feature], name: str) -> dict[str, Any]:
     if not features:
         raise ValueError("features are missing: give a dict from names to feature descriptions such as FixedLenFeature")
-    wanted = _ParsingArguments(features)
+    wanted = ParsingArguments(features)
     made = ops.parse_example(
         serialized, _labels(names), list(wanted.defaults.values()), tuple(wanted.sparse), tuple(wanted.sparse.values()),
         tuple(wanted.shapes), tuple(wanted.shapes.values()), tuple(wanted.paired),
@@ -326,7 +326,7 @@ def _parsed_sequences(
     name: str,
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Tensor]]:
     """Return contexts and steps, and for a vector of sequences the numbers of steps."""
-    context = _ParsingArguments(context_features)
+    context = ParsingArguments(context_features)
     sparse, dense, missing = _step_arguments(sequence_features)
     if not context_features and not sequence_features:
         raise ValueError("features are missing: give context_features, sequence_features, or both")

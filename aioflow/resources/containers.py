@@ -8,7 +8,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -28,6 +28,14 @@ class Resource(Protocol):
 
     def release(self) -> None:
         """Release memory and fail all waiters: the container is reset, or its session closed."""
+
+
+@runtime_checkable
+class Ending(Protocol):
+    """A live object that has tasks of its own."""
+
+    async def aclose(self) -> None:
+        """End them."""
 
 
 R = TypeVar("R", bound=Resource)
@@ -146,6 +154,12 @@ class Resources:
     def uses(self, container: Container) -> bool:
         """Whether the session has reached that container."""
         return any(container is used for used in self._used.values())
+
+    async def end_iterations(self) -> None:
+        """Wait until tasks, calls and files of the session's own iterations have ended."""
+        for thing in self._own.objects().values():
+            if isinstance(thing, Ending):
+                await thing.aclose()
 
     def clear(self) -> None:
         """Release the state of the session; shared containers stay."""

@@ -186,6 +186,7 @@ class SessionState:
     async def close(self) -> list[str]:
         """Release state and threads. Returns the kernels that still run in C code after the limit."""
         limit = self.config.close_timeout
+        await self.resources.end_iterations()
         left = [name for threads in self.threads for name in await threads.close(limit)]
         if self._watch is not None:
             self._watch.cancel()

@@ -134,7 +134,8 @@ IS_WHOLE = """(() => {
 IS_LEGIBLE = """[...document.querySelectorAll(".graph .box")].every((box) => {
     const names = [...box.querySelectorAll("text:not(.count)")].map((text) => text.getBoundingClientRect());
     const shown = names.filter(({ height }) => height > 0);
-    return shown.length === 1 && shown[0].height >= 8 && shown[0].width <= box.querySelector("rect").getBoundingClientRect().width;
+    const width = box.querySelector("rect").getBoundingClientRect().width;
+    return shown.length === 1 && shown[0].height >= 8 && shown[0].width <= width;
 })"""
 """Whether each box of the graph has one name, in letters that can be read, and within the box."""
 

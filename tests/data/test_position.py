@@ -10,6 +10,7 @@ import pytest
 from aioflow import errors
 from aioflow.data import CsvDataset, Dataset, FixedLengthRecordDataset, TextLineDataset, TFRecordDataset
 from aioflow.files.tfrecord import TFRecordWriter
+from aioflow.library.type_specs import TensorSpec
 from tests.data.test_dataset import elements, plain
 from tests.support.scale import amount
 
@@ -129,6 +130,11 @@ async def check_two_cuts(make, states, whole):
         assert await elements(make().iterate(iterator.state())) == whole[cut + 1 :]
 
 
+def without_fives(number):
+    """The number; a failure for multiples of 5."""
+    return number if number % 5 else 1 // 0
+
+
 STAGES = [  # from a dataset of numbers to another one
     lambda dataset: dataset.map(doubled),
     lambda dataset: dataset.map(doubled, num_parallel_calls=2),
@@ -146,6 +152,9 @@ STAGES = [  # from a dataset of numbers to another one
     lambda dataset: Dataset.zip((dataset, numbers(99))).map(lambda one, other: one + other),
     lambda dataset: dataset.interleave(lambda number: Dataset.range(number, number + 2), 2, 1),
     lambda dataset: dataset.interleave(lambda number: Dataset.range(number, number + 2), 3, 2, 2),
+    lambda dataset: dataset.map(without_fives).ignore_errors(),
+    lambda dataset: dataset.map(without_fives, 2).filter(lambda number: without_fives(number + 1) > 0).ignore_errors(),
+    lambda dataset: dataset.with_element_spec(TensorSpec([], np.int64)),
 ]
 
 

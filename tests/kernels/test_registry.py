@@ -62,6 +62,7 @@ NEEDS_SESSION = {
     "print": "it counts how often it has printed in a session",
     "replica_*": "it keeps what several replicas agree on",
     "py_func": "it waits for a Python function",
+    "*iterator*": "it takes the elements of a dataset",
     "sparse_apply_*": "it changes variables",
     "stack_*_v2": "what is pushed and popped is told by control edges",
     "stack_v2": "what is pushed and popped is told by control edges",

@@ -526,7 +526,9 @@ async def test_a_gradient_that_does_not_fit_in_a_run_changes_nothing(graph):
     async with af.Session(graph=graph) as session:
         await session.run(af.global_variables_initializer())
         for step in steps:
-            with pytest.raises(af.errors.InvalidArgumentError, match=r"shape \[2\] does not fit 'w'|shapes \[2\] and .*\s.*update_w"):
+            with pytest.raises(
+                af.errors.InvalidArgumentError, match=r"\[2\] does not fit 'w'|\[2\] and .*\s.*update_w"
+            ):
                 await session.run(step, {gradient: [1.0, 1.0]})
         assert (await session.run(w)).tolist() == [[1, 1], [1, 1]]
 
@@ -540,7 +542,9 @@ async def test_rows_that_do_not_fit_in_a_run_change_nothing(graph):
         await session.run(af.global_variables_initializer())
         before = await session.run(af.global_variables())
         for step in steps:
-            with pytest.raises(af.errors.InvalidArgumentError, match=r"shape \[1, 3\] does not fit 'w'|shapes \[3, 3\] and .*\s.*update_w"):
+            with pytest.raises(
+                af.errors.InvalidArgumentError, match=r"\[1, 3\] does not fit 'w'|\[3, 3\] and .*\s.*update_w"
+            ):
                 await session.run(step, {values: [[1.0, 1.0, 1.0]], indices: [0]})
         for ours, theirs in zip(await session.run(af.global_variables()), before, strict=True):
             np.testing.assert_array_equal(ours, theirs)

@@ -337,16 +337,37 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., Any]:
     single = node.input_specs[0].rank == 0
     sparse = list(zip(attrs["sparse_keys"], attrs["sparse_types"], strict=True))
     types = [spec.dtype for spec in node.output_specs[3 * len(sparse) :]]
+    forms = list(zip(attrs["dense_keys"], attrs["dense_shapes"], types, strict=True))
 
     def parse(serialized: Array, names: Array, defaults: Sequence[Array]) -> Any:
-        texts, called = _texts(serialized), _texts(names)
-        dense = list(zip(attrs["dense_keys"], attrs["dense_shapes"], defaults, types, strict=True))
-        parts = list(slices(len(texts))) or [slice(0, 0)]  # fewer objects at a time for Python's collector
-        each = [_context(_rows(texts[s], called[s], s.start), sparse, dense, attrs["paired"], single) for s in parts]
-        made = each[0] if len(each) == 1 else _combined(each, [s.start for s in parts], sparse, dense)
+        dense = [(key, shape, default, dtype) for (key, shape, dtype), default in zip(forms, defaults, strict=True)]
+        made = parsed_examples(_texts(serialized), _texts(names), sparse, dense, attrs["paired"], single)
         return made[0] if len(made) == 1 else tuple(made)
 
     return parse
+
+
+def parsed_examples(
+    serialized: list[bytes],
+    names: list[bytes],
+    sparse: Sequence[tuple[str, DType]],
+    dense: Sequence[tuple[str, TensorShape, Array, DType]],
+    paired: Sequence[str] = (),
+    single: bool = False,
+) -> list[AnyArray]:
+    """Return what `parse_example` makes of serialized examples.
+
+    Args:
+        serialized: the examples.
+        names: their names in errors; none to number them.
+        sparse: the keys and dtypes of the sparse features.
+        dense: the keys, shapes, defaults and dtypes of the dense ones.
+        paired: sparse keys two by two, which must have equally many values in every example.
+        single: whether there is one example, without an axis for it in the results.
+    """
+    parts = list(slices(len(serialized))) or [slice(0, 0)]  # fewer objects at a time for Python's collector
+    each = [_context(_rows(serialized[s], names[s], s.start), sparse, dense, paired, single) for s in parts]
+    return each[0] if len(each) == 1 else _combined(each, [s.start for s in parts], sparse, dense)
 
 
 @parse_sequence_example.kernel(CPU, fresh=True, binds=True)
