@@ -27,9 +27,9 @@ class Keeping(DatasetBase):
         """Return a dataset of the same elements, which are made in the first complete iteration and kept.
 
         Args:
-            filename: the file that keeps them; by default they stay in memory, as long as the dataset. The file is
-                there once an iteration is complete. It is used as it is, also by other programs: remove it when the
-                dataset has changed.
+            filename: the file that keeps them; by default they stay in memory, as long as the dataset. Its folder is
+                made if it is missing. The file is there once an iteration is complete. It is used as it is, also by
+                other programs: remove it when the dataset has changed.
 
         Raises:
             ValueError: the dataset never ends.

@@ -171,8 +171,9 @@ async def test_a_damaged_cache_file_is_an_error(tmp_path):
 
 
 async def test_a_cache_file_that_cannot_be_written_is_an_error(tmp_path):
-    with pytest.raises(errors.NotFoundError, match="no such file"):
-        await elements(Dataset.range(3).cache(tmp_path / "gone" / "cache"))
+    (tmp_path / "file").touch()
+    with pytest.raises(errors.OpError, match="file/cache"):
+        await elements(Dataset.range(3).cache(tmp_path / "file" / "cache"))
 
 
 @pytest.mark.real
