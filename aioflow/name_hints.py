@@ -139,6 +139,13 @@ def hint(module: str, name: str, names: Iterable[str]) -> str:
     return f"; did you mean {' or '.join(close[:3])}?" if close else ""
 
 
+def instead(path: str) -> str:
+    """Return what to use instead of a name of TensorFlow's, by its path below `tf`, or of a module that it is in."""
+    parts = path.split(".")
+    names = (".".join(["af", *parts[:end]]) for end in range(len(parts), 0, -1))
+    return next((INSTEAD[name] for name in names if name in INSTEAD), "")
+
+
 def _elsewhere(name: str) -> list[str]:
     return [f"{shown}.{name}" for module, shown in SHOWN.items() if name in dir(importlib.import_module(module))]
 
