@@ -98,11 +98,13 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.enable_tensor_equality": "`==` of tensors asks for the same object; use af.equal",
     "af.enable_v2_tensorshape": "the sizes of a TensorShape are Dimensions: use `.value`, or TensorShape.as_list()",
     "af.estimator": "use af.train.MonitoredTrainingSession",
+    "af.examples": "TensorFlow's example data is gone: load the data with NumPy",
     "af.feature_column": "use af.one_hot and af.nn.embedding_lookup",
     "af.flags": "use argparse",
     "af.function": _EAGER,
     "af.global_norm_v2": "use af.global_norm",
     "af.keras": _KERAS,
+    "af.layers": "call a layer, as in af.layers.Dense(10)(x)",
     "af.load_op_library": "use af.py_func",
     "af.nondifferentiable_batch_function": "use af.batch_function",
     "af.profiler": "use af.RunOptions(trace=True) and af.RunMetadata",
@@ -137,6 +139,15 @@ def hint(module: str, name: str, names: Iterable[str]) -> str:
         return f": {replaced}"
     close = _elsewhere(name) or [f"{shown}.{found}" for found in difflib.get_close_matches(name, names, 1, 0.75)]
     return f"; did you mean {' or '.join(close[:3])}?" if close else ""
+
+
+def is_there(path: str) -> bool:
+    """Whether a path below `af` begins with a public name that is no module."""
+    modules = {shown: module for module, shown in SHOWN.items()}
+    shown, *rest = ["af", *path.split(".")]
+    while rest and f"{shown}.{rest[0]}" in modules:
+        shown = f"{shown}.{rest.pop(0)}"
+    return bool(rest) and rest[0] in dir(importlib.import_module(modules[shown]))
 
 
 def instead(path: str) -> str:

@@ -44,7 +44,20 @@ def ops(parser: argparse.ArgumentParser) -> Run:
     return run
 
 
-COMMANDS: Final[tuple[Command, ...]] = (ca, cluster, dashboard, explain, graph, ops, port, report, serve, top, trace, worker)
+COMMANDS: Final[tuple[Command, ...]] = (
+    ca,
+    cluster,
+    dashboard,
+    explain,
+    graph,
+    ops,
+    port,
+    report,
+    serve,
+    top,
+    trace,
+    worker,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

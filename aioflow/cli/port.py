@@ -45,7 +45,9 @@ def report(ported: "Port") -> list[str]:
     width = max((len(state.path) for state, _ in ported.names), default=0) + len("tf.")
     for state, numbers in sorted(ported.names, key=lambda row: ("missing", "differs", "same").index(row[0].state)):
         places = ", ".join(map(str, numbers))
-        lines.append(f"  {state.state:<7}  {'tf.' + state.path:<{width}}  line {places}" + f": {state.text}" * bool(state.text))
+        lines.append(
+            f"  {state.state:<7}  {'tf.' + state.path:<{width}}  line {places}" + f": {state.text}" * bool(state.text)
+        )
     made = ", ".join(f"{kind} {number}" for kind, number in ported.changes.items())
     lines += ["", f"changed: {made or 'nothing'}", f"left to you: {len(ported.notes) or 'nothing'}"]
     return lines + [f"  line {note.line}: {note.text}" for note in ported.notes]

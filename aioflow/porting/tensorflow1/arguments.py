@@ -16,7 +16,9 @@ _OF_FUNCTIONS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 _DROPPED: Final[Mapping[str, frozenset[str]]] = {
     "train.Server": frozenset({"protocol", "start"}),
-    "ConfigProto": frozenset({"gpu_options", "inter_op_parallelism_threads", "use_per_session_threads", "graph_options"}),
+    "ConfigProto": frozenset(
+        {"gpu_options", "inter_op_parallelism_threads", "use_per_session_threads", "graph_options"}
+    ),
 }
 """Arguments without a counterpart, which change no result."""
 
@@ -39,7 +41,7 @@ def change_arguments(changes: Changes) -> None:
 
 def _rename(changes: Changes, call: ast.Call, names: Mapping[str, str]) -> None:
     for keyword in call.keywords:
-        if keyword.arg in names:
+        if keyword.arg is not None and keyword.arg in names:
             start = changes.script.start(keyword)
             changes.edits.replace(start, start + len(keyword.arg), names[keyword.arg])
             changes.counts[_COUNTED] += 1

@@ -91,7 +91,9 @@ def _make_list(changes: Changes, call: ast.Call) -> None:
 def _enter(changes: Changes, block: ast.With) -> None:
     """Enter the items of a block by `async with` or `with`: one block in the other where it has both kinds."""
     script, edits = changes.script, changes.edits
-    groups = [list(items) for _, items in groupby(block.items, lambda item: changes.coroutines.enters(item) is not None)]
+    groups = [
+        list(items) for _, items in groupby(block.items, lambda item: changes.coroutines.enters(item) is not None)
+    ]
     changes.counts["async blocks"] += 1
     between = script.text[script.start(block) + len("with") : script.start(block.items[0].context_expr)]
     if len(groups) > 1 and (between.strip() or block.body[0].lineno == block.lineno):

@@ -1,7 +1,7 @@
 """What waits in a program: calls to await, blocks and loops to enter with `async`, functions that become coroutines.
 
-A function that awaits becomes a coroutine function, and so its callers await it: this is repeated until no call is left.
-Where a function cannot become one, its calls stay as they are, and the place needs a person.
+A function that awaits becomes a coroutine function, and so its callers await it; this is repeated until no call is
+left. Where a function cannot become one, its calls stay as they are, and the place needs a person.
 """
 
 import ast
@@ -87,7 +87,11 @@ class Coroutines:
         if isinstance(kind, (Method, CoroutineFunction)):
             return isinstance(kind, CoroutineFunction) or kind.is_awaited
         if isinstance(kind, TensorFlowName):
-            return kind.path in ("graph_util.convert_variables_to_constants", "train.global_step", "train.basic_train_loop")
+            return kind.path in (
+                "graph_util.convert_variables_to_constants",
+                "train.global_step",
+                "train.basic_train_loop",
+            )
         callee = self.callee(call)
         return callee in self.functions and not self._is_async_generator(callee)
 
@@ -133,8 +137,9 @@ class Coroutines:
     def _opens_block(self, node: ast.Assign) -> bool:
         """Whether the statements behind an assignment of a name are all that can use it."""
         parent = self._script.parents[node]
-        whole = isinstance(parent, (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef)) or is_guard(parent)
-        return whole and isinstance(node.targets[0], ast.Name) and len(node.targets) == 1 and node is not parent.body[-1]
+        if not isinstance(parent, (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef)) and not is_guard(parent):
+            return False
+        return isinstance(node.targets[0], ast.Name) and len(node.targets) == 1 and node is not parent.body[-1]
 
     def _make_coroutine(self, function: ast.FunctionDef, cause: Waiting) -> None:
         obstacle = self._obstacle(function)
@@ -186,7 +191,9 @@ class Coroutines:
             kind = self._inference.kind(node)
             if isinstance(kind, OwnFunction) and kind.node in self.functions:
                 name = kind.node.name
-                self.remarks[node] = f"{name} is a coroutine function now: the code that calls it awaits it, or runs it as a task"
+                self.remarks[node] = (
+                    f"{name} is a coroutine function now: the code that calls it awaits it, or runs it as a task"
+                )
 
     def _starts_program(self, call: ast.Call) -> bool:
         return starts_program(self._inference, call)
@@ -199,5 +206,7 @@ def is_guard(node: ast.AST) -> TypeGuard[ast.If]:
 
 def starts_program(inference: Inference, call: ast.Call) -> bool:
     """Whether a call is TensorFlow's `app.run`, or that of absl."""
-    return inference.kind(call.func) == TensorFlowName("app.run") or ast.unparse(call.func) in ("app.run", "absl.app.run")
-
+    return inference.kind(call.func) == TensorFlowName("app.run") or ast.unparse(call.func) in (
+        "app.run",
+        "absl.app.run",
+    )

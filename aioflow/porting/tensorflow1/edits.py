@@ -89,7 +89,7 @@ class Edits:
         return "".join([*parts, script.text[at:]])
 
     def _ordered(self) -> list[_Change]:
-        """All changes, those of lines included, by position; at one position insertions first, long replacements next."""
+        """All changes, those of lines included, by position: insertions first, then long replacements."""
         script = self._script
         lines = [change for number in range(1, script.line_count + 1) for change in self._line_changes(number)]
         padded = [change._replace(text=self._padded(change)) for change in self._changes]
@@ -131,5 +131,11 @@ class Edits:
         for block in reversed(self._enclosing(number)):
             if block.last == number and block.footer:
                 outer = script.unit * self._enclosing(number).index(block) + script.indentation(block.first)
-                found.append(_Change(end, end, "".join(script.newline + (outer + line if line else "") for line in block.footer.split("\n"))))
+                found.append(
+                    _Change(
+                        end,
+                        end,
+                        "".join(script.newline + (outer + line if line else "") for line in block.footer.split("\n")),
+                    )
+                )
         return found

@@ -33,7 +33,9 @@ def change_entry(changes: Changes) -> None:
         return
     statements = {_at_top(changes, node) for node in top}
     guard = script.parents[next(iter(statements))]
-    body = guard.body if is_guard(guard) and len({script.parents[each] for each in statements}) == 1 else script.tree.body
+    body = (
+        guard.body if is_guard(guard) and len({script.parents[each] for each in statements}) == 1 else script.tree.body
+    )
     if body is script.tree.body:
         statements = {each if script.parents[each] is script.tree else script.parents[each] for each in statements}  # type: ignore[misc]
     numbers = [number for number, each in enumerate(body) if each in statements]
@@ -83,7 +85,9 @@ def _mentioned(node: ast.AST) -> Iterator[str]:
 def _unbound(changes: Changes, names: set[str], inside: set[ast.AST]) -> Iterator[str]:
     """The names that mean variables of other scopes wherever they appear outside."""
     for name in names:
-        places = [each for each in changes.nodes if isinstance(each, ast.Name) and each.id == name and each not in inside]
+        places = [
+            each for each in changes.nodes if isinstance(each, ast.Name) and each.id == name and each not in inside
+        ]
         if all(changes.inference.home(name, place) is not changes.script.tree for place in places):
             yield name
 

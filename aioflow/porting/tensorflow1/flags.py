@@ -19,7 +19,9 @@ _DEFINED: Final = {
 
 def change_flags(changes: Changes) -> None:
     """Define flags as arguments of a parser, and parse the command line before the program begins."""
-    used = [(node, name) for node in changes.nodes if isinstance(node, ast.Attribute) and (name := _member(changes, node))]
+    used = [
+        (node, name) for node in changes.nodes if isinstance(node, ast.Attribute) and (name := _member(changes, node))
+    ]
     if not used:
         return
     changes.import_module("argparse")
@@ -65,7 +67,7 @@ def _change(changes: Changes, node: ast.Attribute, name: str, parser: str) -> No
     elif name in _DEFINED and isinstance(parent, ast.Call) and _is_plain(parent):
         flag, default, *text = [*parent.args, *(each.value for each in parent.keywords)]
         assert isinstance(flag, ast.Constant)
-        parts = [f'"--{flag.value}"', _DEFINED[name], f"default={script.source(default)}"]
+        parts = [f'"--{flag.value!s}"', _DEFINED[name], f"default={script.source(default)}"]
         parts += [f"help={script.source(each)}" for each in text]
         changed = f"{parser}.add_argument({', '.join(filter(None, parts))})"
         changes.edits.replace(script.start(parent), script.end(parent), changed)

@@ -1,4 +1,4 @@
-"""What the names of a program stand for: a part of TensorFlow, an object of aioflow's, a function or class of its own."""
+"""What the names of a program stand for: parts of TensorFlow, objects of aioflow's, functions of its own."""
 
 import ast
 import dataclasses
@@ -98,7 +98,16 @@ class Several:
 
 
 Kind: TypeAlias = (
-    TensorFlowName | Foreign | Live | Method | OwnClass | OwnObject | OwnFunction | AsyncBlock | CoroutineFunction | Several
+    TensorFlowName
+    | Foreign
+    | Live
+    | Method
+    | OwnClass
+    | OwnObject
+    | OwnFunction
+    | AsyncBlock
+    | CoroutineFunction
+    | Several
 )
 
 SESSION: Final = Live((Session,))

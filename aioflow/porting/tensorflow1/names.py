@@ -4,7 +4,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from aioflow.name_hints import instead
+from aioflow.name_hints import instead, is_there
 
 SAME: Final = "same"
 DIFFERS: Final = "differs"
@@ -45,4 +45,6 @@ def state_of(path: str) -> NameState | None:
             return NameState(path, MISSING, instead(path) or row.text)
         if row is not None:
             return row
-    return None if path in _modules() else NameState(path, MISSING, instead(path))
+    if path in _modules():
+        return None
+    return NameState(path, SAME, "") if is_there(path) else NameState(path, MISSING, instead(path))

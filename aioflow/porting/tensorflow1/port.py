@@ -4,7 +4,6 @@
 the changed spots differ: every other character stays.
 """
 
-import ast
 import dataclasses
 from collections import Counter
 from collections.abc import Sequence

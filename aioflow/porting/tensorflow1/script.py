@@ -124,7 +124,7 @@ class Script:
         inner = node
         for outer in self.above(node):
             if isinstance(outer, ast.Module) or (isinstance(outer, SCOPES) and _is_evaluated_in(outer, inner)):
-                return outer  # type: ignore[return-value]
+                return outer
             inner = outer
         assert isinstance(node, ast.Module)
         return node
