@@ -17,7 +17,7 @@ changed: imports 1, async blocks 1, awaits 1, coroutine functions 1
 left to you: 1
   line 4: tf.layers.flatten is missing: {hint}
 """
-HINT = "call a layer, as in af.layers.Dense(10)(x)"
+HINT = "use af.layers.Flatten()(x)"
 CHANGED = """import asyncio
 import aioflow as af
 

@@ -44,6 +44,7 @@ def _rename(changes: Changes, call: ast.Call, names: Mapping[str, str]) -> None:
         if keyword.arg is not None and keyword.arg in names:
             start = changes.script.start(keyword)
             changes.edits.replace(start, start + len(keyword.arg), names[keyword.arg])
+            changes.handled.add(keyword)
             changes.counts[_COUNTED] += 1
 
 
@@ -59,6 +60,7 @@ def _change_function(changes: Changes, call: ast.Call, path: str) -> None:
 def _drop(changes: Changes, call: ast.Call, dropped: ast.keyword) -> None:
     """Remove an argument, and the comma between it and its neighbour."""
     script = changes.script
+    changes.handled.add(dropped)
     given: list[ast.expr | ast.keyword] = sorted([*call.args, *call.keywords], key=script.start)
     place = given.index(dropped)
     if place > 0:
@@ -77,8 +79,10 @@ def _change_options(changes: Changes, call: ast.Call) -> None:
         if keyword.arg == "trace_level":
             traces = not ast.unparse(keyword.value).endswith("NO_TRACE")
             changes.edits.replace(start, end, f"trace={traces}")
+            changes.handled.add(keyword)
         elif keyword.arg == "timeout_in_ms":
             changes.edits.replace(start, end, f"timeout=({script.source(keyword.value)}) / 1000")
+            changes.handled.add(keyword)
 
 
 def _change_session(changes: Changes, call: ast.Call, kind: Method | CoroutineFunction) -> None:
@@ -89,13 +93,14 @@ def _change_session(changes: Changes, call: ast.Call, kind: Method | CoroutineFu
     value = session.value if session else call.args[1] if len(call.args) > 1 else None
     if value is None or not isinstance(call.func, ast.Attribute):
         return
-    script, owner, close = changes.script, call.func.value, changes.script.end(call) - 1
+    script, close = changes.script, changes.script.end(call) - 1
+    dot = script.text.rindex(".", 0, script.end(call.func) - len(kind.name))
     feeds = next((each.value for each in call.keywords if each.arg == "feed_dict"), call.args[0] if call.args else None)
     changes.edits.insert(script.start(call), f"{script.source(value)}.run(")
     if feeds is None:
-        changes.edits.replace(script.end(owner), close, "")
+        changes.edits.replace(dot, close, "")
     else:
-        changes.edits.replace(script.end(owner), script.start(feeds), ", ")
+        changes.edits.replace(dot, script.start(feeds), ", ")
         changes.edits.replace(script.end(feeds), close, "")
     changes.counts[_COUNTED] += 1
 

@@ -29,6 +29,7 @@ class Changes:
         notes: the lines that need a person, and why.
         alias: the name of the package aioflow in the ported program.
         listed: the generators that have become lists.
+        handled: the arguments that have a new name or are gone.
 
     Args:
         script: the program.
@@ -45,6 +46,7 @@ class Changes:
         self._names: Final = {each.id for each in self.nodes if isinstance(each, ast.Name)}
         self._imported: Final[set[str]] = set()
         self.listed: Final[set[ast.GeneratorExp]] = set()
+        self.handled: Final[set[ast.keyword]] = set()
         self.alias: Final = "aioflow" if "af" in self._names else "af"
 
     @property
@@ -84,7 +86,7 @@ class Changes:
         call = self.script.parents[use.node]
         lost = use.state.text.removeprefix("without ").replace("`", "").split(", ")
         if isinstance(call, ast.Call) and call.func is use.node and use.state.text.startswith("without "):
-            given = [each.arg for each in call.keywords if each.arg in lost]
+            given = [each.arg for each in call.keywords if each.arg in lost and each not in self.handled]
             if given:
                 self.note(call, f"af.{use.path} does not take {', '.join(map(str, given))}")
 

@@ -186,7 +186,8 @@ class Coroutines:
             parent = self._script.parents.get(node)
             if not isinstance(node, (ast.Name, ast.Attribute)) or not isinstance(node.ctx, ast.Load):
                 continue
-            if isinstance(parent, ast.Call) and (parent.func is node or self._starts_program(parent)):
+            call = self._script.parents[parent] if isinstance(parent, ast.keyword) else parent
+            if isinstance(call, ast.Call) and (call.func is node or starts_program(self._inference, call)):
                 continue
             kind = self._inference.kind(node)
             if isinstance(kind, OwnFunction) and kind.node in self.functions:
@@ -194,9 +195,6 @@ class Coroutines:
                 self.remarks[node] = (
                     f"{name} is a coroutine function now: the code that calls it awaits it, or runs it as a task"
                 )
-
-    def _starts_program(self, call: ast.Call) -> bool:
-        return starts_program(self._inference, call)
 
 
 def is_guard(node: ast.AST) -> TypeGuard[ast.If]:

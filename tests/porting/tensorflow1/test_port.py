@@ -42,7 +42,7 @@ CHANGES = {
     ),
     "the top of a program becomes main": (
         'n = 0\nsess = tf.Session()\nfor _ in range(2):\n    n += sess.run(x)\nprint("done")\n',
-        'n = 0\nsess = af.Session()\nasync def main():\n    global n\n    for _ in range(2):\n        n += await sess.run(x)\n'
+        "n = 0\nsess = af.Session()\nasync def main():\n    global n\n    for _ in range(2):\n        n += await sess.run(x)\n"
         '\n\nasyncio.run(main())\nprint("done")\n',
     ),
     "one call at the top is run by asyncio": (
@@ -83,8 +83,14 @@ CHANGES = {
 NOTES = {
     "a lambda": ("def f(sess):\n    return lambda: sess.run(x)\n", "line 3: a lambda cannot await"),
     "a missing name": ("y = tf.layers.dense(x, 3)\n", "line 2: tf.layers.dense is missing"),
-    "a property": ("class A:\n    @property\n    def p(self):\n        return x.eval()\n", "line 5: this waits: see that @property"),
-    "a callback": ("def f(sess):\n    sess.run(x)\n\n\nt = Thread(target=f)\n", "line 6: f is a coroutine function now"),
+    "a property": (
+        "class A:\n    @property\n    def p(self):\n        return x.eval()\n",
+        "line 5: this waits: see that @property",
+    ),
+    "a callback": (
+        "def f(sess):\n    sess.run(x)\n\n\nt = Thread(target=f)\n",
+        "line 6: f is a coroutine function now",
+    ),
     "a generator": ("def f(sess):\n    yield from sess.run(x)\n", "line 3: an async generator has no `yield from`"),
     "a setting": ("c = tf.ConfigProto()\nc.allow_soft_placement = True\n", "line 3: a Config does not change"),
     "a constructor of a base": (
@@ -128,7 +134,9 @@ def test_all_other_characters_stay(end):
     text = "# -*- coding: utf-8 -*-\n\n\nx = tf .ones( [ 1,2 ] )  # ä π\n\ty = 'é' ; z = [ x ,\n   tf.zeros([1])]\n"
     text = ("import tensorflow.compat.v1 as tf  # TF\n" + text.replace("\ty", "y")).replace("\n", end)
     changed = ported(text).text
-    assert changed == text.replace("tensorflow.compat.v1 as tf", "aioflow as af").replace("tf ", "af ").replace("tf.", "af.")
+    assert changed == text.replace("tensorflow.compat.v1 as tf", "aioflow as af").replace("tf ", "af ").replace(
+        "tf.", "af."
+    )
     foreign = "import numpy as np\nsess.run( x )\n"
     assert ported(foreign).text == foreign
 
