@@ -59,7 +59,7 @@ def test_replicas_train_together_after_the_port(tmp_path):
     server = start(program, *hosts, "--job_name", "ps")
     try:
         replicas = [start(program, *hosts, "--task_index", number) for number in range(2)]
-        assert all([learned(replica) for replica in replicas])
+        assert {learned(replica) for replica in replicas} == {True}
     finally:
         server.kill()
         server.communicate()

@@ -24,9 +24,11 @@ from aioflow.porting.tensorflow1.script import FunctionNode
 Waiting: TypeAlias = ast.Call | ast.With | ast.For | ast.comprehension | ast.Assign
 _ENTERED: Final = frozenset({"InteractiveSession", "train.Server"})
 """Objects that work from the moment they are made; aioflow's are entered by `async with`."""
+_AWAITED: Final = ("graph_util.convert_variables_to_constants", "train.basic_train_loop", "train.global_step")
+"""Functions of aioflow's that are awaited."""
 _COMMON: Final = frozenset(dir(list)) | frozenset(dir(dict)) | frozenset(dir(str)) | frozenset(dir(set))
 """Methods of Python's own types, which a method of an unknown object may be."""
-_HARMLESS: Final = frozenset({"staticmethod", "classmethod", "functools.wraps"})
+_HARMLESS: Final = frozenset({"staticmethod", "classmethod"})
 
 
 class Coroutines:
@@ -87,11 +89,7 @@ class Coroutines:
         if isinstance(kind, (Method, CoroutineFunction)):
             return isinstance(kind, CoroutineFunction) or kind.is_awaited
         if isinstance(kind, TensorFlowName):
-            return kind.path in (
-                "graph_util.convert_variables_to_constants",
-                "train.global_step",
-                "train.basic_train_loop",
-            )
+            return kind.path in _AWAITED
         callee = self.callee(call)
         return callee in self.functions and not self._is_async_generator(callee)
 
@@ -154,7 +152,6 @@ class Coroutines:
     def _obstacle(self, function: ast.FunctionDef) -> str | None:
         """Why a function cannot become a coroutine function; None where it can."""
         decorators = {ast.unparse(each) for each in function.decorator_list} - _HARMLESS
-        decorators = {each for each in decorators if not each.startswith("functools.wraps")}
         if decorators:
             return f"this waits: see that @{decorators.pop()} takes a coroutine function, and make {function.name} one"
         if any(isinstance(each, ast.YieldFrom) for each in self._yields(function)):

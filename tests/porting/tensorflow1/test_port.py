@@ -22,12 +22,14 @@ CHANGES = {
     ),
     "a block of both kinds becomes two, and its strings keep their lines": (
         'def f():\n  with tf.Graph().as_default(), tf.Session() as s:\n    s.run("""a\n b""")\n',
-        'async def f():\n  with af.Graph().as_default():\n    async with af.Session() as s:\n      await s.run("""a\n b""")\n',
+        "async def f():\n  with af.Graph().as_default():\n    async with af.Session() as s:\n"
+        '      await s.run("""a\n b""")\n',
     ),
     "callers await, through methods and results": (
         "class A:\n    def g(self):\n        return tf.ones([]).eval()\n\n\ndef make():\n    return A()\n\n\n"
         "def f():\n    a = make()\n    return a.g() + 1\n",
-        "class A:\n    async def g(self):\n        return await af.ones([]).eval()\n\n\ndef make():\n    return A()\n\n\n"
+        "class A:\n    async def g(self):\n        return await af.ones([]).eval()"
+        "\n\n\ndef make():\n    return A()\n\n\n"
         "async def f():\n    a = make()\n    return await a.g() + 1\n",
     ),
     "a constructor that runs becomes a method that is awaited": (
@@ -42,7 +44,8 @@ CHANGES = {
     ),
     "the top of a program becomes main": (
         'n = 0\nsess = tf.Session()\nfor _ in range(2):\n    n += sess.run(x)\nprint("done")\n',
-        "n = 0\nsess = af.Session()\nasync def main():\n    global n\n    for _ in range(2):\n        n += await sess.run(x)\n"
+        "n = 0\nsess = af.Session()\nasync def main():\n    global n\n"
+        "    for _ in range(2):\n        n += await sess.run(x)\n"
         '\n\nasyncio.run(main())\nprint("done")\n',
     ),
     "one call at the top is run by asyncio": (
@@ -73,7 +76,8 @@ CHANGES = {
     ),
     "only what is TensorFlow's is awaited": (
         "def f(job, saver, text):\n    job.run()\n    saver.save(tf.get_default_session(), text.join([]))\n",
-        "async def f(job, saver, text):\n    job.run()\n    await saver.save(af.get_default_session(), text.join([]))\n",
+        "async def f(job, saver, text):\n    job.run()\n"
+        "    await saver.save(af.get_default_session(), text.join([]))\n",
     ),
     "a coroutine function sleeps without stopping others": (
         "import time\n\n\ndef f(sess):\n    time.sleep(1)\n    sess.run(x)\n",
