@@ -4,13 +4,13 @@ from aioflow import cli
 
 PROGRAM = """import tensorflow as tf
 
-with tf.Session() as sess:
-    print(sess.run(tf.layers.flatten(tf.ones([2, 1, 3]))))
+with tf.Session(config=tf.ConfigProto()) as sess:
+    print(sess.run(tf.layers.flatten(images)))
 """
 REPORT = """{name}: 3 names of TensorFlow's: 1 same, 1 differs, 1 missing
 
   missing  tf.layers.flatten  line 4: {hint}
-  differs  tf.ones            line 4: without `layout`
+  differs  tf.ConfigProto     line 3: becomes af.Config
   same     tf.Session         line 3
 
 changed: imports 1, async blocks 1, awaits 1, coroutine functions 1
@@ -22,9 +22,9 @@ CHANGED = """import asyncio
 import aioflow as af
 
 async def main():
-    async with af.Session() as sess:
+    async with af.Session(config=af.Config()) as sess:
         # aioflow: tf.layers.flatten is missing: {hint}
-        print(await sess.run(af.layers.flatten(af.ones([2, 1, 3]))))
+        print(await sess.run(af.layers.flatten(images)))
 
 
 asyncio.run(main())

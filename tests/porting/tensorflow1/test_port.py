@@ -79,6 +79,11 @@ CHANGES = {
         "async def f(job, saver, text):\n    job.run()\n"
         "    await saver.save(af.get_default_session(), text.join([]))\n",
     ),
+    "absl's app runs a coroutine function": (
+        "from absl import app\n\n\ndef main(argv):\n    tf.Session().run(argv)\n\n\napp.run(main)\n",
+        "from absl import app\n\n\nasync def main(argv):\n    await af.Session().run(argv)\n\n\n"
+        "app.run(lambda argv: asyncio.run(main(argv)))\n",
+    ),
     "a coroutine function sleeps without stopping others": (
         "import time\n\n\ndef f(sess):\n    time.sleep(1)\n    sess.run(x)\n",
         "import time\n\n\nasync def f(sess):\n    await asyncio.sleep(1)\n    await sess.run(x)\n",
@@ -101,7 +106,7 @@ NOTES = {
         "class A:\n    def __init__(self):\n        x.eval()\n\n\nclass B(A):\n    pass\n",
         "line 4: a constructor cannot await",
     ),
-    "an argument": ("y = tf.train.Saver(write_version=2)\n", "line 2: af.train.Saver does not take write_version"),
+    "an argument": ("y = tf.zeros([2], layout=z)\n", "line 2: af.zeros does not take layout"),
 }
 
 
@@ -163,10 +168,10 @@ def test_imports_of_every_form_become_one():
 
 
 def test_names_are_listed_with_state_and_lines():
-    found = ported(HEAD + "a = tf.ones([])\nb = tf.layers.dense(a)\nc = [tf.exp(a), tf.exp(b)]\ntf.argmax(c)\n")
+    found = ported(HEAD + "a = tf.ones([])\nb = tf.layers.dense(a)\nc = [tf.exp(a), tf.exp(b)]\ntf.ConfigProto()\n")
     states = {state.path: (state.state, list(lines)) for state, lines in found.names}
     assert states["exp"] == ("same", [4])
-    assert states["argmax"] == ("differs", [5])
+    assert states["ConfigProto"] == ("differs", [5])
     assert states["layers.dense"] == ("missing", [3])
 
 
