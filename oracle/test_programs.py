@@ -9,5 +9,5 @@ WITHOUT_CELLS = {"char_rnn", "seq2seq_attention"}
 
 
 @pytest.mark.parametrize("name", [name for name in ALONE if name not in WITHOUT_CELLS])
-def test_a_classic_program_learns_in_tensorflow(name):
+def test_a_classic_program_learns_in_tensorflow(name: str) -> None:
     assert learned(start(PROGRAMS / f"{name}.py"))

@@ -21,6 +21,8 @@ _DROPPED: Final[Mapping[str, frozenset[str]]] = {
     ),
 }
 """Arguments without a counterpart, which change no result."""
+_INDEX: Final = 2
+"""The place of `task_index` among the arguments of a server."""
 
 
 def change_arguments(changes: Changes) -> None:
@@ -55,6 +57,31 @@ def _change_function(changes: Changes, call: ast.Call, path: str) -> None:
             _drop(changes, call, keyword)
     if path == "RunOptions":
         _change_options(changes, call)
+    if path == "train.SyncReplicasOptimizer" and all(each.arg != "task_index" for each in call.keywords):
+        _number_replica(changes, call)
+
+
+def _number_replica(changes: Changes, call: ast.Call) -> None:
+    """Give a replica its number: that of its server."""
+    servers = [
+        node
+        for node in changes.nodes
+        if isinstance(node, ast.Call) and changes.inference.kind(node.func) == TensorFlowName("train.Server")
+    ]
+    given = [each.value for server in servers for each in server.keywords if each.arg == "task_index"]
+    given += [server.args[_INDEX] for server in servers if len(server.args) > _INDEX]
+    last = max([*call.args, *call.keywords], key=changes.script.end, default=None)
+    if last is None or len(given) != 1 or not _is_known(changes, given[0], call):
+        changes.note(call, "give each replica its own number: task_index=")
+        return
+    changes.edits.insert(changes.script.end(last), f", task_index={changes.script.source(given[0])}")
+    changes.counts[_COUNTED] += 1
+
+
+def _is_known(changes: Changes, value: ast.expr, at: ast.expr) -> bool:
+    """Whether an expression means the same at another place."""
+    names = [node for node in ast.walk(value) if isinstance(node, ast.Name)]
+    return all(changes.inference.home(each.id, each) is changes.inference.home(each.id, at) for each in names)
 
 
 def _drop(changes: Changes, call: ast.Call, dropped: ast.keyword) -> None:

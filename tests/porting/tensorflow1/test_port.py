@@ -56,6 +56,12 @@ CHANGES = {
         "def f(c):\n    server = tf.train.Server(c, start=True)\n    server.join()\n",
         "async def f(c):\n    async with af.train.Server(c) as server:\n        await server.join()\n",
     ),
+    "a replica gets the number of its server": (
+        "def f(c, n, opt):\n    server = tf.train.Server(c, 'worker', n)\n"
+        "    return tf.train.SyncReplicasOptimizer(opt, 2)\n",
+        "async def f(c, n, opt):\n    async with af.train.Server(c, 'worker', n) as server:\n"
+        "        return af.train.SyncReplicasOptimizer(opt, 2, task_index=n)\n",
+    ),
     "flags become arguments": (
         'flags = tf.app.flags\nFLAGS = flags.FLAGS\nflags.DEFINE_float("rate", 0.1, "The rate.")\n\n\n'
         'def main(_):\n    return FLAGS.rate\n\n\nif __name__ == "__main__":\n    tf.app.run()\n',
@@ -101,6 +107,7 @@ NOTES = {
         "line 6: f is a coroutine function now",
     ),
     "a generator": ("def f(sess):\n    yield from sess.run(x)\n", "line 3: an async generator has no `yield from`"),
+    "a replica": ("tf.train.SyncReplicasOptimizer(opt, 2)\n", "line 2: give each replica its own number"),
     "a setting": ("c = tf.ConfigProto()\nc.allow_soft_placement = True\n", "line 3: a Config does not change"),
     "a constructor of a base": (
         "class A:\n    def __init__(self):\n        x.eval()\n\n\nclass B(A):\n    pass\n",
