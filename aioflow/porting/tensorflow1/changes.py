@@ -10,7 +10,7 @@ from aioflow.porting.tensorflow1.edits import Edits
 from aioflow.porting.tensorflow1.inference import Inference, below_tensorflow
 from aioflow.porting.tensorflow1.names import DIFFERS, MISSING
 from aioflow.porting.tensorflow1.script import Script
-from aioflow.porting.tensorflow1.usage import Use
+from aioflow.porting.tensorflow1.usage import MISSING_METHODS, Use
 
 MARK: Final = "# aioflow: "
 """How a comment begins that marks a place for a person."""
@@ -74,7 +74,10 @@ class Changes:
         return not before.strip()
 
     def note_missing(self, found: Iterable[Use]) -> None:
-        """Mark the names that are missing, and the arguments that aioflow's functions do not take."""
+        """Mark the names and methods that are missing, and the arguments that aioflow's functions do not take."""
+        for node in self.nodes:
+            if isinstance(node, ast.Attribute) and node.attr in MISSING_METHODS:
+                self.note(node, f"{node.attr} is missing: {MISSING_METHODS[node.attr]}")
         for use in found:
             if use.state.state == MISSING:
                 hint = use.state.text or "nothing takes its place yet"

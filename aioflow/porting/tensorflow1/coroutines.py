@@ -137,7 +137,9 @@ class Coroutines:
         parent = self._script.parents[node]
         if not isinstance(parent, (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef)) and not is_guard(parent):
             return False
-        return isinstance(node.targets[0], ast.Name) and len(node.targets) == 1 and node is not parent.body[-1]
+        rest = parent.body[parent.body.index(node) + 1 :]
+        named = isinstance(node.targets[0], ast.Name) and len(node.targets) == 1
+        return named and bool(rest) and rest[0].lineno > (node.end_lineno or 0)
 
     def _make_coroutine(self, function: ast.FunctionDef, cause: Waiting) -> None:
         obstacle = self._obstacle(function)

@@ -39,7 +39,8 @@ def change_entry(changes: Changes) -> None:
     if body is script.tree.body:
         statements = {each if script.parents[each] is script.tree else script.parents[each] for each in statements}  # type: ignore[misc]
     numbers = [number for number, each in enumerate(body) if each in statements]
-    _wrap(changes, body[numbers[0] : numbers[-1] + 1])
+    first, last = body[numbers[0]].lineno, body[numbers[-1]].end_lineno or 0
+    _wrap(changes, [each for each in body if (each.end_lineno or 0) >= first and each.lineno <= last])
 
 
 def _at_top(changes: Changes, node: ast.AST) -> ast.stmt:

@@ -21,6 +21,12 @@ RENAMED: Final = {
     "contrib.rnn.static_rnn": "nn.static_rnn",
 }
 """Names that aioflow has at another place."""
+_ITERATED: Final = "iterate outside the graph, by `async for` over the data set, or fill a queue by its feed_into"
+MISSING_METHODS: Final = {
+    "make_initializable_iterator": _ITERATED,
+    "make_one_shot_iterator": _ITERATED,
+}
+"""Methods of TensorFlow's objects that aioflow's lack, and what to do instead."""
 _CELLS: Final = "contrib.rnn."
 _REPLACED: Final = {"app": "asyncio.run", "flags": "argparse"}
 """Modules of TensorFlow's that the port replaces by Python's."""

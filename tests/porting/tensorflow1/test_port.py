@@ -48,6 +48,17 @@ CHANGES = {
         "    for _ in range(2):\n        n += await sess.run(x)\n"
         '\n\nasyncio.run(main())\nprint("done")\n',
     ),
+    "statements of one line stay together": (
+        "sess = tf.Session(); x = 1; print(sess.run(x)); y = x\nz = y\n",
+        "async def main():\n    global y\n    sess = af.Session(); x = 1; print(await sess.run(x)); y = x\n\n\n"
+        "asyncio.run(main())\nz = y\n",
+    ),
+    "the guard of a program holds main": (
+        'def f(sess):\n    sess.run(n)\n\n\nif __name__ == "__main__":\n    n = 3\n'
+        "    f(tf.Session())\n    f(tf.Session())\n",
+        'async def f(sess):\n    await sess.run(n)\n\n\nif __name__ == "__main__":\n    n = 3\n    async def main():\n'
+        "        await f(af.Session())\n        await f(af.Session())\n\n    asyncio.run(main())\n",
+    ),
     "one call at the top is run by asyncio": (
         'def f(s):\n    tf.Session().run(s)\n\n\nif __name__ == "__main__":\n    f(1)\n',
         'async def f(s):\n    await af.Session().run(s)\n\n\nif __name__ == "__main__":\n    asyncio.run(f(1))\n',
@@ -108,6 +119,10 @@ NOTES = {
     ),
     "a generator": ("def f(sess):\n    yield from sess.run(x)\n", "line 3: an async generator has no `yield from`"),
     "a replica": ("tf.train.SyncReplicasOptimizer(opt, 2)\n", "line 2: give each replica its own number"),
+    "an iterator": (
+        "d = tf.data.Dataset.range(3)\nx = d.make_one_shot_iterator().get_next()\n",
+        "line 3: make_one_shot_iterator is missing: iterate outside the graph",
+    ),
     "a setting": ("c = tf.ConfigProto()\nc.allow_soft_placement = True\n", "line 3: a Config does not change"),
     "a constructor of a base": (
         "class A:\n    def __init__(self):\n        x.eval()\n\n\nclass B(A):\n    pass\n",
