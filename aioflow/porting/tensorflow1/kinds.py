@@ -3,6 +3,7 @@
 import ast
 import dataclasses
 import inspect
+import re
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
@@ -170,8 +171,8 @@ _CUSTOMARY: Final[Mapping[str, Live]] = {
 
 
 def customary(name: str) -> Live | None:
-    """Return the kind of object that programs usually give a name, or a name that holds it."""
-    return next((kind for part, kind in _CUSTOMARY.items() if part in name.lower()), None)
+    """Return the kind of object that programs usually give a name, or a name with a word that begins with it."""
+    return next((kind for word, kind in _CUSTOMARY.items() if re.search(rf"(^|_){word}", name.lower())), None)
 
 
 def result_of(called: Kind | None) -> Kind | None:
