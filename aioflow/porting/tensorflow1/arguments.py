@@ -70,7 +70,8 @@ def _number_replica(changes: Changes, call: ast.Call) -> None:
     ]
     given = [each.value for server in servers for each in server.keywords if each.arg == "task_index"]
     given += [server.args[_INDEX] for server in servers if len(server.args) > _INDEX]
-    last = max([*call.args, *call.keywords], key=changes.script.end, default=None)
+    arguments: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+    last = max(arguments, key=changes.script.end, default=None)
     if last is None or len(given) != 1 or not _is_known(changes, given[0], call):
         changes.note(call, "give each replica its own number: task_index=")
         return
