@@ -2,13 +2,15 @@
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from aioflow.porting.tensorflow1.port import Port
 
+_ORDER: Final = ("missing", "differs", "same")
 Run = Callable[[argparse.Namespace], int]
 
 
@@ -39,15 +41,24 @@ def report(ported: "Port") -> list[str]:
     """Return the lines of a report: the names by state, the changes, and the places that need a person."""
     if not ported.names and not ported.changes:
         return [f"{ported.name}: no TensorFlow program, nothing to change"]
-    states = [state.state for state, _ in ported.names]
-    counts = ", ".join(f"{states.count(state)} {state}" for state in ("same", "differs", "missing") if state in states)
-    lines = [f"{ported.name}: {len(states)} names of TensorFlow's: {counts}", ""]
-    width = max((len(state.path) for state, _ in ported.names), default=0) + len("tf.")
-    for state, numbers in sorted(ported.names, key=lambda row: ("missing", "differs", "same").index(row[0].state)):
-        places = ", ".join(map(str, numbers))
-        lines.append(
-            f"  {state.state:<7}  {'tf.' + state.path:<{width}}  line {places}" + f": {state.text}" * bool(state.text)
-        )
+    states = Counter(state.state for state, _ in ported.names)
+    counts = ", ".join(f"{states[state]} {state}" for state in reversed(_ORDER) if states[state])
     made = ", ".join(f"{kind} {number}" for kind, number in ported.changes.items())
-    lines += ["", f"changed: {made or 'nothing'}", f"left to you: {len(ported.notes) or 'nothing'}"]
-    return lines + [f"  line {note.line}: {note.text}" for note in ported.notes]
+    return [
+        f"{ported.name}: {states.total()} names of TensorFlow's: {counts}\n",
+        *_names(ported),
+        f"\nchanged: {made or 'nothing'}",
+        f"left to you: {len(ported.notes) or 'nothing'}",
+        *(f"  line {note.line}: {note.text}" for note in ported.notes),
+    ]
+
+
+def _names(ported: "Port") -> list[str]:
+    """A line for each name: the missing ones first."""
+    width = max((len(state.path) for state, _ in ported.names), default=0)
+    lines = []
+    for state, numbers in sorted(ported.names, key=lambda row: _ORDER.index(row[0].state)):
+        text = f": {state.text}" if state.text else ""
+        places = ", ".join(map(str, numbers))
+        lines.append(f"  {state.state:<7}  tf.{state.path:<{width}}  line {places}{text}")
+    return lines

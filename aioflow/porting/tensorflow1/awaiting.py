@@ -152,5 +152,5 @@ def _change_sleeps(changes: Changes) -> None:
             if is_module and script.scope(node) in coroutines.functions and script.is_placed(node):
                 edits = changes.edits
                 edits.replace(script.start(node.func), script.end(node.func), "await asyncio.sleep")
-                changes.import_module("asyncio")
+                changes.need_module("asyncio")
                 changes.counts["awaits"] += 1

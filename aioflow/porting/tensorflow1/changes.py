@@ -100,7 +100,7 @@ class Changes:
     def _defined(self) -> set[str]:
         return {each.name for each in self.nodes if isinstance(each, (ast.FunctionDef, ast.ClassDef))}
 
-    def import_module(self, name: str) -> None:
+    def need_module(self, name: str) -> None:
         """Let the program import a module of Python's."""
         imported = {alias.name for node in self.nodes if isinstance(node, ast.Import) for alias in node.names}
         if name not in imported:

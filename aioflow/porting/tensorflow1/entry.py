@@ -26,7 +26,7 @@ def change_entry(changes: Changes) -> None:
     top = [node for node in changes.coroutines.waiting if script.scope(node) is script.tree]
     if not top:
         return
-    changes.import_module("asyncio")
+    changes.need_module("asyncio")
     if isinstance(top[0], ast.Call) and is_run_by_asyncio(changes, top[0]):
         changes.edits.insert(script.start(top[0]), "asyncio.run(")
         changes.edits.insert(script.end(top[0]), ")")
@@ -107,11 +107,11 @@ def _change_start(changes: Changes, call: ast.Call) -> None:
         text = f"{main.name}({arguments})"
         changes.edits.replace(script.start(call), script.end(call), f"asyncio.run({text})" if waits else text)
         for module in ["sys"] * bool(arguments) + ["asyncio"] * waits:
-            changes.import_module(module)
+            changes.need_module(module)
     elif waits and given is not None:
         text = f"lambda argv: asyncio.run({script.source(given)}(argv))"
         changes.edits.replace(script.start(given), script.end(given), text)
-        changes.import_module("asyncio")
+        changes.need_module("asyncio")
 
 
 def _main(changes: Changes, given: ast.expr | None) -> FunctionNode | None:

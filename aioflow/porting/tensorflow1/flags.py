@@ -24,7 +24,7 @@ def change_flags(changes: Changes) -> None:
     ]
     if not used:
         return
-    changes.import_module("argparse")
+    changes.need_module("argparse")
     parser = _alias(changes) or changes.free_name("flags", "parser")
     first = min((changes.script.statement(node) for node, _ in used), key=lambda each: each.lineno)
     if _alias(changes) is None:
