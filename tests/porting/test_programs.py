@@ -57,9 +57,10 @@ def test_replicas_train_together_after_the_port(tmp_path):
         ps, *workers = [f"localhost:{each.getsockname()[1]}" for each in (one, two, three)]
     hosts = ["--ps_hosts", ps, "--worker_hosts", ",".join(workers)]
     server = start(program, *hosts, "--job_name", "ps")
+    replicas = [start(program, *hosts, "--task_index", number) for number in range(2)]
     try:
-        replicas = [start(program, *hosts, "--task_index", number) for number in range(2)]
         assert {learned(replica) for replica in replicas} == {True}
     finally:
-        server.kill()
-        server.communicate()
+        for process in (server, *replicas):
+            process.kill()
+            process.communicate()
