@@ -102,17 +102,22 @@ class Changes:
 
     def need_module(self, name: str) -> None:
         """Let the program import a module of Python's."""
-        imported = {alias.name for node in self.nodes if isinstance(node, ast.Import) for alias in node.names}
+        imports = (node for node in self.script.tree.body if isinstance(node, ast.Import))
+        imported = {alias.name for node in imports for alias in node.names}
         if name not in imported:
             self._imported.add(name)
 
     def write_imports(self) -> None:
         """Write the imports of all these modules before the first one that is there."""
-        first = next(
-            each
-            for each in self.script.tree.body
-            if isinstance(each, (ast.Import, ast.ImportFrom, ast.Try))
-            and not (isinstance(each, ast.ImportFrom) and each.module == "__future__")
+        body = self.script.tree.body
+        heads = (
+            each for each in body if isinstance(each, (ast.Import, ast.ImportFrom, ast.Try)) and not _is_future(each)
         )
+        first = next(heads, body[1] if ast.get_docstring(self.script.tree) and len(body) > 1 else body[0])
+        line = min([first.lineno, *(each.lineno for each in getattr(first, "decorator_list", []))])
         for name in sorted(self._imported):
-            self.edits.line_before(first.lineno, f"import {name}", outside=True)
+            self.edits.line_before(line, f"import {name}", outside=True)
+
+
+def _is_future(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"

@@ -189,6 +189,15 @@ def test_imports_of_every_form_become_one():
     assert ported("import tensorflow as tf\naf = tf.ones([])\n").text == "import aioflow\naf = aioflow.ones([])\n"
 
 
+def test_imports_in_functions_are_enough():
+    found = ported('"""A program."""\n\n\ndef f():\n    import tensorflow as tf\n    tf.Session().run(1)\n\n\nf()\n')
+    assert found.text == (
+        '"""A program."""\n\n\nimport asyncio\nasync def f():\n    import aioflow as af\n'
+        "    await af.Session().run(1)\n"
+        "\n\nasyncio.run(f())\n"
+    )
+
+
 def test_names_are_listed_with_state_and_lines():
     found = ported(HEAD + "a = tf.ones([])\nb = tf.layers.dense(a)\nc = [tf.exp(a), tf.exp(b)]\ntf.ConfigProto()\n")
     states = {state.path: (state.state, list(lines)) for state, lines in found.names}
