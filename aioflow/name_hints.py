@@ -113,11 +113,19 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.enable_tensor_equality": "`==` of tensors asks for the same object; use af.equal",
     "af.enable_v2_tensorshape": "the sizes of a TensorShape are Dimensions: use `.value`, or TensorShape.as_list()",
     "af.estimator": "use af.train.MonitoredTrainingSession",
+    "af.examples": "TensorFlow's example data is gone: load the data with NumPy",
     "af.feature_column": "use af.one_hot and af.nn.embedding_lookup",
     "af.flags": "use argparse",
     "af.function": _EAGER,
     "af.global_norm_v2": "use af.global_norm",
     "af.keras": _KERAS,
+    "af.layers.average_pooling2d": "use af.layers.AveragePooling2D(...)(x)",
+    "af.layers.batch_normalization": "use af.layers.BatchNormalization()(x)",
+    "af.layers.conv2d": "use af.layers.Conv2D(...)(x)",
+    "af.layers.dense": "use af.layers.Dense(...)(x)",
+    "af.layers.dropout": "use af.nn.dropout, or af.layers.Dropout(...)(x)",
+    "af.layers.flatten": "use af.layers.Flatten()(x)",
+    "af.layers.max_pooling2d": "use af.layers.MaxPooling2D(...)(x)",
     "af.load_op_library": "use af.py_func",
     "af.nondifferentiable_batch_function": "use af.batch_function",
     "af.profiler": "use af.RunOptions(trace=True) and af.RunMetadata",
@@ -152,6 +160,22 @@ def hint(module: str, name: str, names: Iterable[str]) -> str:
         return f": {replaced}"
     close = _elsewhere(name) or [f"{shown}.{found}" for found in difflib.get_close_matches(name, names, 1, 0.75)]
     return f"; did you mean {' or '.join(close[:3])}?" if close else ""
+
+
+def is_there(path: str) -> bool:
+    """Whether a path below `af` begins with a public name that is no module."""
+    modules = {shown: module for module, shown in SHOWN.items()}
+    shown, *rest = ["af", *path.split(".")]
+    while rest and f"{shown}.{rest[0]}" in modules:
+        shown = f"{shown}.{rest.pop(0)}"
+    return bool(rest) and rest[0] in dir(importlib.import_module(modules[shown]))
+
+
+def instead(path: str) -> str:
+    """Return what to use instead of a name of TensorFlow's, by its path below `tf`, or of a module that it is in."""
+    parts = path.split(".")
+    names = (".".join(["af", *parts[:end]]) for end in range(len(parts), 0, -1))
+    return next((INSTEAD[name] for name in names if name in INSTEAD), "")
 
 
 def _elsewhere(name: str) -> list[str]:

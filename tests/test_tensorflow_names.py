@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import aioflow as af
+from aioflow.porting.tensorflow1.names import LEFT_OUT, name_states
 
 PAGE = (Path(__file__).parents[1] / "docs" / "tensorflow-names.md").read_text()
 PRESENT = 1536
@@ -32,6 +33,14 @@ def is_there(path):
 
 def test_each_name_is_there_or_missing_as_the_page_says():
     assert [path for path, state in listed().items() if is_there(path) != (state != "missing")] == []
+
+
+def test_the_table_of_aioflow_port_has_the_states_of_the_page():
+    table = {path: row.state for path, row in name_states().items() if row.state != LEFT_OUT}
+    assert table == listed()
+    rows = {(row.path.rpartition(".")[2], row.state, row.text) for row in name_states().values()}
+    written = re.findall(r"^\| `(\w+)` \| (same|differs|missing) \| (.*) \|$", PAGE, re.MULTILINE)
+    assert {(name, state, text.strip()) for name, state, text in written} <= rows
 
 
 def test_the_page_counts_its_rows_and_they_do_not_become_fewer():

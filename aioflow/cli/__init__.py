@@ -17,6 +17,7 @@ from aioflow.cli.cluster import cluster
 from aioflow.cli.dashboard import dashboard
 from aioflow.cli.explain import explain
 from aioflow.cli.graph import graph
+from aioflow.cli.port import port
 from aioflow.cli.report import report
 from aioflow.cli.serve import serve
 from aioflow.cli.top import top
@@ -43,7 +44,20 @@ def ops(parser: argparse.ArgumentParser) -> Run:
     return run
 
 
-COMMANDS: Final[tuple[Command, ...]] = (ca, cluster, dashboard, explain, graph, ops, report, serve, top, trace, worker)
+COMMANDS: Final[tuple[Command, ...]] = (
+    ca,
+    cluster,
+    dashboard,
+    explain,
+    graph,
+    ops,
+    port,
+    report,
+    serve,
+    top,
+    trace,
+    worker,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -7,11 +7,9 @@ from typing import Any, Final, NamedTuple
 from tensorflow.python.util import tf_decorator
 
 import aioflow as af
-from aioflow.name_hints import INSTEAD
+from aioflow.name_hints import instead
+from aioflow.porting.tensorflow1.names import DIFFERS, MISSING, SAME
 
-MISSING: Final = "missing"
-SAME: Final = "same"
-DIFFERS: Final = "differs"
 UNUSED: Final = frozenset({"use_locking", "use_resource", "validate_args", "back_prop", "swap_memory", "keep_dims"})
 
 
@@ -27,7 +25,7 @@ def state_of(path: str, theirs: Any) -> State:
     try:
         ours = _found(path)
     except AttributeError:
-        return State(MISSING, _instead(path))
+        return State(MISSING, instead(path))
     difference = _difference(ours, theirs)
     return State(DIFFERS, difference) if difference else State(SAME)
 
@@ -37,13 +35,6 @@ def _found(path: str) -> Any:
     for name in path.split("."):
         found = getattr(found, name)
     return found
-
-
-def _instead(path: str) -> str:
-    """What to use instead of a name, or of a module that it is in."""
-    parts = path.split(".")
-    names = [".".join(["af", *parts[:end]]) for end in range(len(parts), 0, -1)]
-    return next((INSTEAD[name] for name in names if name in INSTEAD), "")
 
 
 def _difference(ours: Any, theirs: Any) -> str:
