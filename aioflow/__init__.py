@@ -110,6 +110,11 @@ _face = Face(__name__, {
         "abs acos acosh asin asinh atan atan2 atanh cos cosh exp expm1 log log1p negative reciprocal rsqrt sigmoid "
         "sign sin sinh sqrt square tan tanh"
     ),
+    "aioflow.kernels.math.fake_quantisation": (
+        "fake_quant_with_min_max_args fake_quant_with_min_max_args_gradient fake_quant_with_min_max_vars "
+        "fake_quant_with_min_max_vars_gradient fake_quant_with_min_max_vars_per_channel "
+        "fake_quant_with_min_max_vars_per_channel_gradient"
+    ),
     "aioflow.kernels.math.gamma": "digamma igamma igammac lbeta lgamma polygamma zeta",
     "aioflow.kernels.math.histograms": "bincount confusion_matrix histogram_fixed_width histogram_fixed_width_bins",
     "aioflow.kernels.math.index_shuffle": "random_index_shuffle",
@@ -149,8 +154,8 @@ _face = Face(__name__, {
     "aioflow.layers.model": "Input Model Sequential",
     "aioflow.library": (
         "bitwise collectives debugging dtypes=dtype_names gfile graph_util image initializers io linalg logging "
-        "lookup losses manip math metrics nn python_io queue=queue_names random resource_loader sets signal "
-        "sparse=sparse_names sparse_names spectral strings weights_broadcast"
+        "lookup losses manip math metrics nn python_io quantization queue=queue_names random resource_loader sets "
+        "signal sparse=sparse_names sparse_names spectral strings weights_broadcast"
     ),
     "aioflow.library.accumulators": (
         "Barrier ConditionalAccumulator ConditionalAccumulatorBase SparseConditionalAccumulator"
@@ -189,6 +194,7 @@ _face = Face(__name__, {
         "fixed_size_partitioner min_max_variable_partitioner variable_axis_size_partitioner"
     ),
     "aioflow.library.printing": "print",
+    "aioflow.library.quantised_numbers": "dequantize quantize quantize_v2 quantized_concat",
     "aioflow.library.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase RandomShuffleQueue",
     "aioflow.library.random": "random_crop",
     "aioflow.library.readers": (
@@ -243,9 +249,10 @@ _face = Face(__name__, {
     "aioflow.tensors": "nest",
     "aioflow.tensors.codecs": "Saving",
     "aioflow.tensors.dtypes": (
-        "DType as_dtype bfloat16 bool=bool_ bool_ complex128 complex64 double=float64 float16 float32 float4_e2m1fn "
-        "float64 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu half=float16 int16 int2 "
-        "int32 int4 int64 int8 resource string uint16 uint2 uint32 uint4 uint64 uint8"
+        "DType QUANTIZED_DTYPES as_dtype bfloat16 bool=bool_ bool_ complex128 complex64 double=float64 float16 "
+        "float32 float4_e2m1fn float64 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu "
+        "half=float16 int16 int2 int32 int4 int64 int8 qint16=int16 qint32=int32 qint8=int8 quint16=uint16 "
+        "quint8=uint8 resource string uint16 uint2 uint32 uint4 uint64 uint8"
     ),
     "aioflow.tensors.shape": "Dimension TensorShape as_shape dimension_at_index dimension_value",
     "aioflow.tracing": "NodeStats RunMetadata",
