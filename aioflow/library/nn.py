@@ -35,6 +35,10 @@ _face = Face(__name__, {
         "atrous_conv2d atrous_conv2d_transpose avg_pool1d avg_pool2d avg_pool_v2 conv_transpose convolution "
         "depthwise_conv2d max_pool1d max_pool2d max_pool_v2 pool separable_conv2d"
     ),
+    "aioflow.library.nn_ctc": (
+        "collapse_repeated ctc_beam_search_decoder ctc_beam_search_decoder_v2 ctc_greedy_decoder ctc_loss ctc_loss_v2 "
+        "ctc_unique_labels"
+    ),
     "aioflow.library.nn_functions": (
         "batch_norm_with_global_normalization batch_normalization crelu dropout gelu hard_sigmoid l2_normalize "
         "layer_normalization log_poisson_loss moments normalize_moments relu_layer silu sufficient_statistics "
