@@ -110,11 +110,6 @@ _face = Face(__name__, {
         "abs acos acosh asin asinh atan atan2 atanh cos cosh exp expm1 log log1p negative reciprocal rsqrt sigmoid "
         "sign sin sinh sqrt square tan tanh"
     ),
-    "aioflow.kernels.math.fake_quantisation": (
-        "fake_quant_with_min_max_args fake_quant_with_min_max_args_gradient fake_quant_with_min_max_vars "
-        "fake_quant_with_min_max_vars_gradient fake_quant_with_min_max_vars_per_channel "
-        "fake_quant_with_min_max_vars_per_channel_gradient"
-    ),
     "aioflow.kernels.math.gamma": "digamma igamma igammac lbeta lgamma polygamma zeta",
     "aioflow.kernels.math.histograms": "bincount confusion_matrix histogram_fixed_width histogram_fixed_width_bins",
     "aioflow.kernels.math.index_shuffle": "random_index_shuffle",
@@ -174,6 +169,11 @@ _face = Face(__name__, {
     ),
     "aioflow.library.critical_section": "CriticalSection",
     "aioflow.library.custom_gradient": "custom_gradient grad_pass_through recompute_grad",
+    "aioflow.library.fake_quantisation": (
+        "fake_quant_with_min_max_args fake_quant_with_min_max_args_gradient fake_quant_with_min_max_vars "
+        "fake_quant_with_min_max_vars_gradient fake_quant_with_min_max_vars_per_channel "
+        "fake_quant_with_min_max_vars_per_channel_gradient"
+    ),
     "aioflow.library.fourier": "fft fft2d fft3d fftnd ifft ifft2d ifft3d ifftnd irfftnd rfftnd",
     "aioflow.library.functional": "foldl foldr map_fn scan",
     "aioflow.library.initializers": (

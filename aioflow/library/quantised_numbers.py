@@ -50,7 +50,7 @@ def quantize(
 
     Examples:
         >>> await session.run(af.quantization.quantize([-1.0, 0.0, 0.5, 2.0], -1.0, 2.0, af.quint8))
-        (array([  0,  85, 128, 255], dtype=uint8), -1.0, 2.0)
+        (array([  0,  85, 128, 255], dtype=uint8), np.float32(-1.0), np.float32(2.0))
     """
     if round_mode not in _ROUND_MODES:
         raise ValueError(f"round_mode is one of {', '.join(_ROUND_MODES)}, not {round_mode!r}")
@@ -76,12 +76,10 @@ def quantize_v2(
     """As `quantize`, with arguments in another order.
 
     Examples:
-        >>> await session.run(af.quantize_v2([0.0, 2.0], -2.0, 2.0, af.qint8, "SCALED"))[0]
+        >>> await session.run(af.quantize_v2([0.0, 2.0], -2.0, 2.0, af.qint8, "SCALED")[0])
         array([  0, 127], dtype=int8)
     """
-    return quantize(
-        input, min_range, max_range, T, mode, round_mode, name, narrow_range, axis, ensure_minimum_range
-    )  # fmt: skip
+    return quantize(input, min_range, max_range, T, mode, round_mode, name, narrow_range, axis, ensure_minimum_range)
 
 
 @transactional
@@ -144,7 +142,7 @@ def quantize_and_dequantize(
     """
     return _rounded(
         input, input_min, input_max, signed_input, num_bits, range_given, round_mode, narrow_range, axis, True, name
-    )  # fmt: skip
+    )
 
 
 @transactional
@@ -170,7 +168,7 @@ def quantize_and_dequantize_v2(
     """
     return _rounded(
         input, input_min, input_max, signed_input, num_bits, range_given, round_mode, narrow_range, axis, False, name
-    )  # fmt: skip
+    )
 
 
 def _rounded(
@@ -189,14 +187,12 @@ def _rounded(
     x = convert_to_tensor(input)
     if axis is not None and not given:  # of the limits only the dtype counts
         low = high = reduce_max(x, [each for each in range(x.shape.ndims or 0) if each != x.spec.axis(axis)])
-    return rounded(
-        x, low, high, signed, bits, given, round_mode, narrow, axis, passes_all, name=name
-    )  # fmt: skip
+    return rounded(x, low, high, signed, bits, given, round_mode, narrow, axis, passes_all, name=name)
 
 
 @transactional
 def quantized_concat(
-    concat_dim: NumberLike,
+    concat_dim: int,
     values: Sequence[NumberLike],
     input_mins: Sequence[NumberLike],
     input_maxes: Sequence[NumberLike],
@@ -207,7 +203,7 @@ def quantized_concat(
     Examples:
         >>> a, b = af.quantize_v2([1.0], 0.0, 3.0, af.quint8), af.quantize_v2([-2.0], -2.0, 1.0, af.quint8)
         >>> await session.run(af.quantization.quantized_concat(0, *zip(a, b)))
-        (array([153,   0], dtype=uint8), -2.0, 3.0)
+        (array([153,   0], dtype=uint8), np.float32(-2.0), np.float32(3.0))
     """
     if not len(values) == len(input_mins) == len(input_maxes) > 0:
         raise ValueError(f"{len(values)} values have {len(input_mins)} lower and {len(input_maxes)} upper limits")

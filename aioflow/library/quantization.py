@@ -3,7 +3,7 @@
 from aioflow.lazy import Face
 
 _face = Face(__name__, {
-    "aioflow.kernels.math.fake_quantisation": (
+    "aioflow.library.fake_quantisation": (
         "fake_quant_with_min_max_args fake_quant_with_min_max_args_gradient fake_quant_with_min_max_vars "
         "fake_quant_with_min_max_vars_gradient fake_quant_with_min_max_vars_per_channel "
         "fake_quant_with_min_max_vars_per_channel_gradient"

@@ -16,7 +16,7 @@ from aioflow.kernels import known
 from aioflow.kernels.array.shapes import expand_dims
 from aioflow.kernels.families import CPU, SLOW, costs
 from aioflow.kernels.nn.ctc_lattice import Lattice
-from aioflow.tensors.dtypes import Array, Namespace, Spec, TensorShape, float32, float64
+from aioflow.tensors.dtypes import Array, Namespace, Spec, TensorShape, float32, float64, int64
 
 REAL = frozenset((float32, float64))
 
@@ -88,19 +88,29 @@ def _(op: Operation, dz: Tensor) -> tuple[Any, ...]:
 ctc_loss_curvature.no_gradient("third derivatives of the CTC loss are not implemented")
 
 
-def _lattice(
-    logits: Array, labels: Array, label_length: Array, logit_length: Array, blank: int, merges: bool
-) -> Lattice:
-    times, _, classes = logits.shape
-    blank %= classes
-    check_lengths(logit_length, times, "logit_length", "times")
-    check_lengths(label_length, labels.shape[1], "label_length", "labels")
-    for row, (each, length) in enumerate(zip(labels, label_length, strict=True)):
-        wrong = (each[:length] < 0) | (each[:length] >= classes) | (each[:length] == blank)
-        if wrong.any():
-            label = each[:length][wrong][0]
-            raise ValueError(f"label {label} of row {row} is not one of the {classes} classes, or is blank ({blank})")
-    return Lattice(logits, labels, label_length, logit_length, blank, merges)
+def _lattices(node: NodeView) -> Callable[[Array, Array, Array, Array], Lattice]:
+    """The lattice of the node's inputs, as a function of these. ValueError for wrong lengths and labels."""
+    blank_index, merges = node.attrs["blank_index"], node.attrs["merges"]
+
+    def lattice(logits: Array, labels: Array, label_length: Array, logit_length: Array) -> Lattice:
+        times, _, classes = logits.shape
+        blank = blank_index % classes
+        check_lengths(logit_length, times, "logit_length", "times")
+        check_lengths(label_length, labels.shape[1], "label_length", "labels")
+        _check_labels(labels, label_length, classes, blank)
+        return Lattice(logits, labels, label_length, logit_length, blank, merges)
+
+    return lattice
+
+
+def _check_labels(labels: Array, lengths: Array, classes: int, blank: int) -> None:
+    """ValueError unless all labels that count are classes, and not the blank."""
+    counts = np.arange(labels.shape[1]) < lengths[:, None]
+    wrong = counts & ((labels < 0) | (labels >= classes) | (labels == blank))
+    if wrong.any():
+        row, place = np.argwhere(wrong)[0]
+        text = f"label {labels[row, place]} of row {row} is not one of the {classes} classes, or is blank ({blank})"
+        raise ValueError(text)
 
 
 def check_lengths(lengths: Array, most: int, what: str, of: str) -> None:
@@ -112,27 +122,27 @@ def check_lengths(lengths: Array, most: int, what: str, of: str) -> None:
 
 @labels_loss.kernel(CPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
-    blank, merges = node.attrs["blank_index"], node.attrs["merges"]
-    return lambda *inputs: _lattice(*inputs, blank, merges).loss()
+    lattice = _lattices(node)
+    return lambda *inputs: lattice(*inputs).loss()
 
 
 @ctc_loss_gradient.kernel(CPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
-    blank, merges = node.attrs["blank_index"], node.attrs["merges"]
-    return lambda *inputs: _lattice(*inputs, blank, merges).gradient()
+    lattice = _lattices(node)
+    return lambda *inputs: lattice(*inputs).gradient()
 
 
 @ctc_loss_curvature.kernel(CPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
-    blank, merges = node.attrs["blank_index"], node.attrs["merges"]
-    return lambda *inputs: _lattice(*inputs[:4], blank, merges).curvature(inputs[4])
+    lattice = _lattices(node)
+    return lambda *inputs: lattice(*inputs[:4]).curvature(inputs[4])
 
 
 @op(name="ctc_unique_labels")
 def unique_labels(labels: Ints) -> tuple[Spec, Spec]:
     """The different labels of each row in the order of their first places, then 0s; and the place there of each."""
-    known.integers(labels, "labels").with_rank(2, "labels")
-    return labels, labels
+    found = Spec(int64, known.integers(labels, "labels").with_rank(2, "labels").shape)
+    return found, found
 
 
 unique_labels.no_gradient("labels have no gradient")
@@ -140,7 +150,7 @@ unique_labels.no_gradient("labels have no gradient")
 
 @unique_labels.kernel(CPU, fresh=True)
 def _(xp: Namespace, labels: Array) -> tuple[Array, Array]:
-    found, places = np.zeros_like(labels), np.zeros_like(labels)
+    found, places = np.zeros(labels.shape, np.int64), np.zeros(labels.shape, np.int64)
     for row, each in enumerate(labels.tolist()):
         numbers = {label: place for place, label in enumerate(dict.fromkeys(each))}
         found[row, : len(numbers)] = list(numbers)
