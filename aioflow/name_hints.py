@@ -19,6 +19,7 @@ SHOWN: Final = {
     "aioflow.layers.distribute": "af.distribute",
     "aioflow.layers.regularizers": "af.regularizers",
     "aioflow.layers": "af.layers",
+    "aioflow.library.audio": "af.audio",
     "aioflow.library.bitwise": "af.bitwise",
     "aioflow.library.collectives": "af.collectives",
     "aioflow.library.debugging": "af.debugging",
@@ -112,10 +113,13 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.sysconfig": "nothing is compiled against aioflow",
     "af.test": "use aioflow.testing",
     "af.user_ops": "use af.py_func",
+    "af.math.sobol_sample": "feed the numbers of scipy.stats.qmc.Sobol",
     "af.nn.sigmoid_cross_entropy": "use af.losses.sigmoid_cross_entropy",
     "af.nn.softmax_cross_entropy": "use af.losses.softmax_cross_entropy",
+    "af.sparse.cross_hashed": "use af.sparse.cross, and af.strings.to_hash_bucket_fast on its values",
     "af.strings.unicode_script": "Python has no table of the scripts of characters; use af.py_func and a library",
     "af.train.Checkpoint": "use af.train.Saver",
+    "af.variant": "lists of tensors are a TensorArray; other objects stay in Python, behind af.py_func",
 }
 """The replacements of names of TensorFlow 1.x."""
 
