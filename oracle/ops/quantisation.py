@@ -119,3 +119,43 @@ def _joined(library: Any, x: Any, y: Any, *limits: Any, axis: int) -> Any:
 
 
 compare("quantization.quantized_concat", joined, _joined, ops=(), gradient="integers have none")
+
+
+def images(d: Draw) -> Call:
+    shape = (d.integer(1, 2), d.integer(2, 5), d.integer(2, 5), d.integer(1, 2))
+    step = d.integer(1, 2)
+    return call(
+        d.array("float32", shape, -8, 8), *within(d), strides=[1, step, step, 1], padding=d.pick("SAME", "VALID")
+    )
+
+
+def _bytes(library: Any, value: Any, low: Any, high: Any) -> Any:
+    return library.quantize_v2(value, low, high, library.quint8, "MIN_FIRST")
+
+
+def _whole(library: Any, stored: Any) -> Any:
+    return library.cast(stored[0], library.int32), *stored[1:]
+
+
+def _pooled(library: Any, x: Any, low: Any, high: Any, *, kind: str, **attrs: Any) -> Any:
+    pool = getattr(library.nn, f"quantized_{kind}_pool")
+    return _whole(library, pool(*_bytes(library, x, low, high), ksize=[1, 2, 2, 1], **attrs))
+
+
+def convolved(d: Draw) -> Call:
+    drawn = images(d)
+    shape = (d.integer(1, 2), d.integer(1, 2), drawn.arrays[0].shape[3], d.integer(1, 2))
+    return call(*drawn.arrays, d.array("float32", shape, -8, 8), *within(d), **drawn.attrs)
+
+
+def _convolved(library: Any, x: Any, low: Any, high: Any, w: Any, *limits: Any, **attrs: Any) -> Any:
+    stored, filters = _bytes(library, x, low, high), _bytes(library, w, *limits)
+    return _whole(library, library.nn.quantized_conv2d(stored[0], filters[0], *stored[1:], *filters[1:], **attrs))
+
+
+for kind in ("max", "avg"):
+    compare(
+        f"nn.quantized_{kind}_pool", images, functools.partial(_pooled, kind=kind), ops=(),
+        gradient="integers have none",
+    )  # fmt: skip
+compare("nn.quantized_conv2d", convolved, _convolved, ops=(), gradient="integers have none")
