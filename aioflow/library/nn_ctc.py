@@ -171,7 +171,7 @@ def ctc_unique_labels(labels: NumberLike, name: str | None = None) -> tuple[Tens
 
     Examples:
         >>> await session.run(af.nn.ctc_unique_labels([[3, 4, 4, 3]]))
-        (array([[3, 4, 0, 0]]), array([[0, 1, 1, 0]]))
+        (array([[3, 4, 0, 0]]), array([[0, 1, 1, 0]], dtype=int32))
     """
     found, places = ctc.unique_labels(labels, name=name)
     return found, places

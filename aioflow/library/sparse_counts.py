@@ -12,7 +12,7 @@ from aioflow.kernels.array.select import boolean_mask
 from aioflow.kernels.array.shapes import broadcast_to, expand_dims, reshape, shape, size
 from aioflow.kernels.array.sorting import argsort, unique
 from aioflow.kernels.control.assertions import assert_non_negative
-from aioflow.kernels.math.arithmetic import floordiv, floormod, maximum, minimum
+from aioflow.kernels.math.arithmetic import floordiv, floormod, maximum
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import less
 from aioflow.kernels.math.reduction import reduce_max
@@ -39,8 +39,8 @@ def sparse_bincount(
         values: integers from 0 on; a tensor, or a sparse one, of which only the values count.
         weights: numbers that are summed up in place of counting, in the form of `values`.
         axis: 0 or None to count all together, -1 to count each row of a matrix.
-        minlength: the least length of the result.
-        maxlength: the greatest length; integers from there on are left out.
+        minlength: the least length of the result, unless `maxlength` is given.
+        maxlength: the length of the result; integers from there on are left out.
         binary_output: whether the result is 1 for all that occur.
         name: the name of the operations.
 
@@ -93,7 +93,7 @@ def _flat(values: Numbers, by_rows: bool) -> tuple[Tensor, Tensor, Tensor | None
 
 def _length(numbers: Tensor, least: NumberLike | None, most: NumberLike | None) -> Tensor:
     """The length of the counts of `numbers`."""
+    if most is not None:
+        return cast(convert_to_tensor(most), int64)
     length = reduce_max(concat([numbers + 1, [0]], 0))
-    if least is not None:
-        length = maximum(length, cast(convert_to_tensor(least), int64))
-    return length if most is None else minimum(length, cast(convert_to_tensor(most), int64))
+    return length if least is None else maximum(length, cast(convert_to_tensor(least), int64))

@@ -58,7 +58,7 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
     return fake_quant_gradients(dy, x, low, high, op.attrs["num_bits"], op.attrs["narrow_range"])
 
 
-fake_quant_limits.no_gradient("it is moved by whole steps, which the limits shift only as one")
+fake_quant_limits.no_gradient("the limits move in steps; fake_quant gives them their gradients")
 
 
 def fake_quant_gradients(

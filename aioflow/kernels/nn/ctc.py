@@ -16,7 +16,7 @@ from aioflow.kernels import known
 from aioflow.kernels.array.shapes import expand_dims
 from aioflow.kernels.families import CPU, SLOW, costs
 from aioflow.kernels.nn.ctc_lattice import Lattice
-from aioflow.tensors.dtypes import Array, Namespace, Spec, TensorShape, float32, float64, int64
+from aioflow.tensors.dtypes import Array, Namespace, Spec, TensorShape, float32, float64, int32, int64
 
 REAL = frozenset((float32, float64))
 
@@ -142,7 +142,7 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
 def unique_labels(labels: Ints) -> tuple[Spec, Spec]:
     """The different labels of each row in the order of their first places, then 0s; and the place there of each."""
     found = Spec(int64, known.integers(labels, "labels").with_rank(2, "labels").shape)
-    return found, found
+    return found, found.with_dtype(int32)
 
 
 unique_labels.no_gradient("labels have no gradient")
@@ -150,7 +150,7 @@ unique_labels.no_gradient("labels have no gradient")
 
 @unique_labels.kernel(CPU, fresh=True)
 def _(xp: Namespace, labels: Array) -> tuple[Array, Array]:
-    found, places = np.zeros(labels.shape, np.int64), np.zeros(labels.shape, np.int64)
+    found, places = np.zeros(labels.shape, np.int64), np.zeros(labels.shape, np.int32)
     for row, each in enumerate(labels.tolist()):
         numbers = {label: place for place, label in enumerate(dict.fromkeys(each))}
         found[row, : len(numbers)] = list(numbers)
