@@ -7,7 +7,7 @@ from pathlib import Path
 import aioflow as af
 
 PAGE = (Path(__file__).parents[1] / "docs" / "tensorflow-names.md").read_text()
-PRESENT = 1464
+PRESENT = 1523
 """So many of TensorFlow's names are there. It may only rise."""
 ABSENT = object()
 
