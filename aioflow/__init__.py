@@ -149,13 +149,14 @@ _face = Face(__name__, {
     "aioflow.layers": "activations callbacks constraints distribute regularizers",
     "aioflow.layers.model": "Input Model Sequential",
     "aioflow.library": (
-        "bitwise collectives debugging dtypes=dtype_names gfile graph_util image initializers io linalg logging "
-        "lookup losses manip math metrics nn python_io queue=queue_names random resource_loader sets signal "
-        "sparse=sparse_names sparse_names spectral strings weights_broadcast"
+        "audio bitwise collectives debugging dtypes=dtype_names gfile graph_util image initializers io linalg logging "
+        "lookup losses manip math metrics nn python_io quantization queue=queue_names random resource_loader sets "
+        "signal sparse=sparse_names sparse_names spectral strings weights_broadcast"
     ),
     "aioflow.library.accumulators": (
         "Barrier ConditionalAccumulator ConditionalAccumulatorBase SparseConditionalAccumulator"
     ),
+    "aioflow.library.approximate_top_k": "approx_top_k",
     "aioflow.library.arrays": (
         "arg_max arg_min gather_nd is_numeric_tensor lin_space newaxis parallel_stack repeat reverse_v2 scalar_mul "
         "to_complex128 to_complex64 where_v2"
@@ -170,6 +171,11 @@ _face = Face(__name__, {
     ),
     "aioflow.library.critical_section": "CriticalSection",
     "aioflow.library.custom_gradient": "custom_gradient grad_pass_through recompute_grad",
+    "aioflow.library.fake_quantisation": (
+        "fake_quant_with_min_max_args fake_quant_with_min_max_args_gradient fake_quant_with_min_max_vars "
+        "fake_quant_with_min_max_vars_gradient fake_quant_with_min_max_vars_per_channel "
+        "fake_quant_with_min_max_vars_per_channel_gradient"
+    ),
     "aioflow.library.fourier": "fft fft2d fft3d fftnd ifft ifft2d ifft3d ifftnd irfftnd rfftnd",
     "aioflow.library.functional": "foldl foldr map_fn scan",
     "aioflow.library.initializers": (
@@ -190,6 +196,7 @@ _face = Face(__name__, {
         "fixed_size_partitioner min_max_variable_partitioner variable_axis_size_partitioner"
     ),
     "aioflow.library.printing": "print",
+    "aioflow.library.quantised_numbers": "dequantize quantize quantize_v2 quantized_concat",
     "aioflow.library.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase RandomShuffleQueue",
     "aioflow.library.random": "random_crop",
     "aioflow.library.readers": (
@@ -247,9 +254,10 @@ _face = Face(__name__, {
     "aioflow.tensors": "nest",
     "aioflow.tensors.codecs": "Saving",
     "aioflow.tensors.dtypes": (
-        "DType as_dtype bfloat16 bool=bool_ bool_ complex128 complex64 double=float64 float16 float32 float4_e2m1fn "
-        "float64 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu half=float16 int16 int2 "
-        "int32 int4 int64 int8 resource string uint16 uint2 uint32 uint4 uint64 uint8"
+        "DType QUANTIZED_DTYPES as_dtype bfloat16 bool=bool_ bool_ complex128 complex64 double=float64 float16 "
+        "float32 float4_e2m1fn float64 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu "
+        "half=float16 int16 int2 int32 int4 int64 int8 qint16=int16 qint32=int32 qint8=int8 quint16=uint16 "
+        "quint8=uint8 resource string uint16 uint2 uint32 uint4 uint64 uint8"
     ),
     "aioflow.tensors.shape": "Dimension TensorShape as_shape dimension_at_index dimension_value",
     "aioflow.tracing": "NodeStats RunMetadata",

@@ -28,12 +28,20 @@ _face = Face(__name__, {
     "aioflow.kernels.nn.pooling": "avg_pool avg_pool3d max_pool max_pool3d",
     "aioflow.kernels.nn.pooling_argmax": "max_pool_with_argmax",
     "aioflow.kernels.nn.softmax": "log_softmax softmax",
+    "aioflow.kernels.nn.weighted_sampling": "all_candidate_sampler fixed_unigram_candidate_sampler",
     "aioflow.library": "experimental=nn_experimental rnn_cell",
+    "aioflow.library.approximate_top_k": "approx_max_k approx_min_k",
     "aioflow.library.embedding": "embedding_lookup embedding_lookup_sparse safe_embedding_lookup_sparse",
+    "aioflow.library.fractional_pooling": "fractional_avg_pool fractional_max_pool",
+    "aioflow.library.learned_sampler": "learned_unigram_candidate_sampler",
     "aioflow.library.lstm": "lstm",
     "aioflow.library.nn_convolution": (
         "atrous_conv2d atrous_conv2d_transpose avg_pool1d avg_pool2d avg_pool_v2 conv_transpose convolution "
         "depthwise_conv2d max_pool1d max_pool2d max_pool_v2 pool separable_conv2d"
+    ),
+    "aioflow.library.nn_ctc": (
+        "collapse_repeated ctc_beam_search_decoder ctc_beam_search_decoder_v2 ctc_greedy_decoder ctc_loss ctc_loss_v2 "
+        "ctc_unique_labels"
     ),
     "aioflow.library.nn_functions": (
         "batch_norm_with_global_normalization batch_normalization crelu dropout gelu hard_sigmoid l2_normalize "
@@ -45,6 +53,7 @@ _face = Face(__name__, {
         "compute_accidental_hits log_uniform_candidate_sampler nce_loss sampled_softmax_loss "
         "uniform_candidate_sampler"
     ),
+    "aioflow.library.quantised_nn": "quantized_avg_pool quantized_conv2d quantized_max_pool quantized_relu_x",
     "aioflow.library.raw_rnn": "raw_rnn",
     "aioflow.library.rnn": "bidirectional_dynamic_rnn dynamic_rnn static_bidirectional_rnn static_rnn",
     "aioflow.library.space_to_batch": "with_space_to_batch",

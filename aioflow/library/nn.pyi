@@ -42,11 +42,18 @@ from aioflow.kernels.nn.pooling import avg_pool3d as avg_pool3d
 from aioflow.kernels.nn.pooling import max_pool as max_pool
 from aioflow.kernels.nn.pooling import max_pool3d as max_pool3d
 from aioflow.kernels.nn.pooling_argmax import max_pool_with_argmax as max_pool_with_argmax
+from aioflow.kernels.nn.weighted_sampling import all_candidate_sampler as all_candidate_sampler
+from aioflow.kernels.nn.weighted_sampling import fixed_unigram_candidate_sampler as fixed_unigram_candidate_sampler
 from aioflow.library import nn_experimental as experimental
 from aioflow.library import rnn_cell as rnn_cell
+from aioflow.library.approximate_top_k import approx_max_k as approx_max_k
+from aioflow.library.approximate_top_k import approx_min_k as approx_min_k
 from aioflow.library.embedding import embedding_lookup as embedding_lookup
 from aioflow.library.embedding import embedding_lookup_sparse as embedding_lookup_sparse
 from aioflow.library.embedding import safe_embedding_lookup_sparse as safe_embedding_lookup_sparse
+from aioflow.library.fractional_pooling import fractional_avg_pool as fractional_avg_pool
+from aioflow.library.fractional_pooling import fractional_max_pool as fractional_max_pool
+from aioflow.library.learned_sampler import learned_unigram_candidate_sampler as learned_unigram_candidate_sampler
 from aioflow.library.lstm import lstm as lstm
 from aioflow.library.math import in_top_k as in_top_k
 from aioflow.library.math import log_softmax as log_softmax
@@ -66,6 +73,13 @@ from aioflow.library.nn_convolution import max_pool2d as max_pool2d
 from aioflow.library.nn_convolution import max_pool_v2 as max_pool_v2
 from aioflow.library.nn_convolution import pool as pool
 from aioflow.library.nn_convolution import separable_conv2d as separable_conv2d
+from aioflow.library.nn_ctc import collapse_repeated as collapse_repeated
+from aioflow.library.nn_ctc import ctc_beam_search_decoder as ctc_beam_search_decoder
+from aioflow.library.nn_ctc import ctc_beam_search_decoder_v2 as ctc_beam_search_decoder_v2
+from aioflow.library.nn_ctc import ctc_greedy_decoder as ctc_greedy_decoder
+from aioflow.library.nn_ctc import ctc_loss as ctc_loss
+from aioflow.library.nn_ctc import ctc_loss_v2 as ctc_loss_v2
+from aioflow.library.nn_ctc import ctc_unique_labels as ctc_unique_labels
 from aioflow.library.nn_functions import batch_norm_with_global_normalization as batch_norm_with_global_normalization
 from aioflow.library.nn_functions import batch_normalization as batch_normalization
 from aioflow.library.nn_functions import crelu as crelu
@@ -92,6 +106,10 @@ from aioflow.library.nn_sampling import log_uniform_candidate_sampler as log_uni
 from aioflow.library.nn_sampling import nce_loss as nce_loss
 from aioflow.library.nn_sampling import sampled_softmax_loss as sampled_softmax_loss
 from aioflow.library.nn_sampling import uniform_candidate_sampler as uniform_candidate_sampler
+from aioflow.library.quantised_nn import quantized_avg_pool as quantized_avg_pool
+from aioflow.library.quantised_nn import quantized_conv2d as quantized_conv2d
+from aioflow.library.quantised_nn import quantized_max_pool as quantized_max_pool
+from aioflow.library.quantised_nn import quantized_relu_x as quantized_relu_x
 from aioflow.library.raw_rnn import raw_rnn as raw_rnn
 from aioflow.library.rnn import bidirectional_dynamic_rnn as bidirectional_dynamic_rnn
 from aioflow.library.rnn import dynamic_rnn as dynamic_rnn
@@ -99,20 +117,23 @@ from aioflow.library.rnn import static_bidirectional_rnn as static_bidirectional
 from aioflow.library.rnn import static_rnn as static_rnn
 from aioflow.library.space_to_batch import with_space_to_batch as with_space_to_batch
 
-__all__ = ["atrous_conv2d", "atrous_conv2d_transpose", "avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d",
-    "avg_pool_v2", "batch_norm_with_global_normalization", "batch_normalization", "bias_add",
-    "bidirectional_dynamic_rnn", "compute_accidental_hits", "conv1d", "conv1d_transpose", "conv2d",
-    "conv2d_backprop_filter", "conv2d_backprop_input", "conv2d_transpose", "conv3d", "conv3d_backprop_filter",
-    "conv3d_backprop_filter_v2", "conv3d_transpose", "conv_transpose", "convolution", "crelu", "depth_to_space",
-    "depthwise_conv2d", "depthwise_conv2d_backprop_filter", "depthwise_conv2d_backprop_input",
-    "depthwise_conv2d_native", "depthwise_conv2d_native_backprop_filter", "depthwise_conv2d_native_backprop_input",
-    "dilation2d", "dropout", "dynamic_rnn", "elu", "embedding_lookup", "embedding_lookup_sparse", "erosion2d",
-    "experimental", "fused_batch_norm", "gelu", "hard_sigmoid", "in_top_k", "l2_loss", "l2_normalize",
-    "layer_normalization", "leaky_relu", "local_response_normalization", "log_poisson_loss", "log_sigmoid",
-    "log_softmax", "log_uniform_candidate_sampler", "lrn", "lstm", "max_pool", "max_pool1d", "max_pool2d", "max_pool3d",
-    "max_pool_v2", "max_pool_with_argmax", "moments", "nce_loss", "normalize_moments", "pool", "raw_rnn", "relu",
-    "relu6", "relu_layer", "rnn_cell", "safe_embedding_lookup_sparse", "sampled_softmax_loss", "selu",
-    "separable_conv2d", "sigmoid", "sigmoid_cross_entropy_with_logits", "silu", "softmax",
+__all__ = ["all_candidate_sampler", "approx_max_k", "approx_min_k", "atrous_conv2d", "atrous_conv2d_transpose",
+    "avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d", "avg_pool_v2", "batch_norm_with_global_normalization",
+    "batch_normalization", "bias_add", "bidirectional_dynamic_rnn", "collapse_repeated", "compute_accidental_hits",
+    "conv1d", "conv1d_transpose", "conv2d", "conv2d_backprop_filter", "conv2d_backprop_input", "conv2d_transpose",
+    "conv3d", "conv3d_backprop_filter", "conv3d_backprop_filter_v2", "conv3d_transpose", "conv_transpose",
+    "convolution", "crelu", "ctc_beam_search_decoder", "ctc_beam_search_decoder_v2", "ctc_greedy_decoder", "ctc_loss",
+    "ctc_loss_v2", "ctc_unique_labels", "depth_to_space", "depthwise_conv2d", "depthwise_conv2d_backprop_filter",
+    "depthwise_conv2d_backprop_input", "depthwise_conv2d_native", "depthwise_conv2d_native_backprop_filter",
+    "depthwise_conv2d_native_backprop_input", "dilation2d", "dropout", "dynamic_rnn", "elu", "embedding_lookup",
+    "embedding_lookup_sparse", "erosion2d", "experimental", "fixed_unigram_candidate_sampler", "fractional_avg_pool",
+    "fractional_max_pool", "fused_batch_norm", "gelu", "hard_sigmoid", "in_top_k", "l2_loss", "l2_normalize",
+    "layer_normalization", "leaky_relu", "learned_unigram_candidate_sampler", "local_response_normalization",
+    "log_poisson_loss", "log_sigmoid", "log_softmax", "log_uniform_candidate_sampler", "lrn", "lstm", "max_pool",
+    "max_pool1d", "max_pool2d", "max_pool3d", "max_pool_v2", "max_pool_with_argmax", "moments", "nce_loss",
+    "normalize_moments", "pool", "quantized_avg_pool", "quantized_conv2d", "quantized_max_pool", "quantized_relu_x",
+    "raw_rnn", "relu", "relu6", "relu_layer", "rnn_cell", "safe_embedding_lookup_sparse", "sampled_softmax_loss",
+    "selu", "separable_conv2d", "sigmoid", "sigmoid_cross_entropy_with_logits", "silu", "softmax",
     "softmax_cross_entropy_with_logits", "softmax_cross_entropy_with_logits_v2", "softplus", "softsign",
     "space_to_batch", "space_to_depth", "sparse_softmax_cross_entropy_with_logits", "static_bidirectional_rnn",
     "static_rnn", "sufficient_statistics", "swish", "tanh", "top_k", "uniform_candidate_sampler",

@@ -18,8 +18,10 @@ from aioflow.kernels.math.random import (
     truncated_normal,
 )
 from aioflow.kernels.math.random_distributions import random_bernoulli, random_gamma, random_poisson
+from aioflow.kernels.nn.weighted_sampling import all_candidate_sampler, fixed_unigram_candidate_sampler
 from aioflow.lazy import Face
 from aioflow.library import random_experimental as experimental
+from aioflow.library.learned_sampler import learned_unigram_candidate_sampler
 from aioflow.library.nn_sampling import log_uniform_candidate_sampler, uniform_candidate_sampler
 from aioflow.library.stateless_random import (
     stateless_binomial,
@@ -89,10 +91,11 @@ def random_crop(value: NumberLike, size: NumberLike, seed: int | None = None, na
 
 
 __all__ = [
-    "bernoulli", "categorical", "experimental", "fold_in", "gamma", "get_seed", "log_uniform_candidate_sampler",
-    "multinomial", "normal", "poisson", "random_crop", "set_random_seed", "shuffle", "split", "stateless_binomial",
-    "stateless_categorical", "stateless_gamma", "stateless_multinomial", "stateless_normal",
-    "stateless_parameterized_truncated_normal", "stateless_poisson", "stateless_truncated_normal",
-    "stateless_uniform", "truncated_normal", "uniform", "uniform_candidate_sampler",
+    "all_candidate_sampler", "bernoulli", "categorical", "experimental", "fixed_unigram_candidate_sampler", "fold_in",
+    "gamma", "get_seed", "learned_unigram_candidate_sampler", "log_uniform_candidate_sampler", "multinomial", "normal",
+    "poisson", "random_crop", "set_random_seed", "shuffle", "split", "stateless_binomial", "stateless_categorical",
+    "stateless_gamma", "stateless_multinomial", "stateless_normal", "stateless_parameterized_truncated_normal",
+    "stateless_poisson", "stateless_truncated_normal", "stateless_uniform", "truncated_normal", "uniform",
+    "uniform_candidate_sampler",
 ]  # fmt: skip
 Face(__name__, {__name__: " ".join(__all__)})

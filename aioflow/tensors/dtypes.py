@@ -199,7 +199,17 @@ NARROW: Final = frozenset({int2, int4, uint2, uint4, float4_e2m1fn, float8_e4m3f
 """Dtypes of stored numbers, each in a byte. They are moved and cast; to compute with them, cast them first."""
 EVERY: Final = (*ALL, *sorted(NARROW, key=lambda dtype: dtype.name))
 
-_BY_NAME: Final = {d.name: d for d in EVERY} | {"half": float16, "float": float32, "double": float64}
+QUANTIZED_DTYPES: Final = frozenset({int8, int16, int32, uint8, uint16})
+"""The dtypes of stored integers that stand for real numbers: TensorFlow's qint8, qint16, qint32, quint8 and quint16.
+
+The limits of the real numbers lie in tensors beside them.
+"""
+
+_BY_NAME: Final = (
+    {d.name: d for d in EVERY}
+    | {f"q{d.name}": d for d in QUANTIZED_DTYPES}
+    | {"half": float16, "float": float32, "double": float64}
+)
 _BY_NUMPY: Final = {d.np: d for d in EVERY if d.family not in ("string", "resource")}
 _TYPE_TEXT: Final = re.compile(r"[<>=|]?[biufcSU]\d+")
 _BY_PYTHON: Final = {

@@ -26,7 +26,11 @@ PARTS: Final = {
         "library.queues library.staging library.accumulators library.batching library.readers library.parsing "
         "kernels.data kernels.state",
     ),
-    "math": ("Mathematics", "kernels.math library.clip library.fourier"),
+    "math": (
+        "Mathematics",
+        "kernels.math library.clip library.fourier library.fake_quantisation library.quantised_numbers "
+        "library.approximate_top_k",
+    ),
     "arrays": ("Arrays", "kernels.array kernels.nn library.arrays library.random library.nn_convolution"),
     "linear-algebra": ("Matrices", "kernels.linalg"),
     "sparse": ("Sparse tensors", "kernels.sparse library.sparse library.sparse_reduction"),
@@ -64,8 +68,8 @@ class Public(NamedTuple):
 
     @property
     def documented(self) -> bool:
-        """Whether it has a docstring of its own: a function, a class or an op, no number and no module."""
-        plain = (types.ModuleType, DType, int, float, str, tuple, type(None))
+        """Whether it has a docstring of its own: a function, a class or an op, no number, no set and no module."""
+        plain = (types.ModuleType, DType, int, float, str, tuple, frozenset, type(None))
         return not isinstance(self.value, plain) or isinstance(self.value, enum.Enum)
 
 

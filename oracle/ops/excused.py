@@ -23,6 +23,7 @@ excuse(
     "release_variable_lock",
     "keep_variable_lock",
     "variable_lock_ticket",
+    "ctc_loss_curvature",
 )
 excuse(
     "the strings have another form than TensorFlow's, which are protocol buffers",

@@ -223,7 +223,7 @@ async def test_sounds_can_be_listened_to(session, tmp_path):
     with wave.open(io.BytesIO(sound.encoded_audio_string)) as file:
         assert (file.getnchannels(), file.getframerate(), file.getnframes()) == (2, 8000, 3)
         frames = np.frombuffer(file.readframes(3), "<i2").reshape(3, 2)
-    np.testing.assert_array_equal(frames, [[0, 32767], [16383, -32767], [32767, 0]])
+    np.testing.assert_array_equal(frames, [[0, 32767], [16384, -32768], [32767, 0]])
 
 
 @pytest.mark.parametrize(("shape", "rate"), [((1, 3, 0), 8000.0), ((1, 3), 0.0), ((1, 3), np.nan)])

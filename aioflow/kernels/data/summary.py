@@ -5,8 +5,6 @@ summary_op.cc]. A worker that makes summaries does not need TensorBoard. See `su
 """
 
 import functools
-import io
-import wave
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -14,7 +12,7 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.graph.op import Op, op
-from aioflow.kernels.data import summary_wire
+from aioflow.kernels.data import summary_wire, wav
 from aioflow.kernels.families import CPU, costs
 from aioflow.kernels.image import image_codecs
 from aioflow.tensors import dtypes
@@ -164,20 +162,10 @@ def _(xp: Namespace, tensor: Array, sample_rate: Array, *, tag: str, max_outputs
         text = f"sounds of shape {list(tensor.shape)} at {rate:g} frames per second cannot be written"
         raise errors.InvalidArgumentError(text)
     parts = [
-        summary_wire.audio(each, rate, sound.shape[1], sound.shape[0], _wav(sound, round(rate)))
+        summary_wire.audio(each, rate, sound.shape[1], sound.shape[0], wav.encoded(sound, round(rate)))
         for each, sound in zip(_tags(tag, "audio", max_outputs, len(sounds)), sounds, strict=False)
     ]
     return _text(b"".join(parts))
-
-
-def _wav(sound: AnyArray, rate: int) -> bytes:
-    file = io.BytesIO()
-    with wave.open(file, "wb") as writer:
-        writer.setnchannels(sound.shape[1])
-        writer.setsampwidth(2)
-        writer.setframerate(rate)
-        writer.writeframes((np.clip(np.nan_to_num(sound), -1, 1) * 32767).astype("<i2").tobytes())
-    return file.getvalue()
 
 
 # Tensors and texts

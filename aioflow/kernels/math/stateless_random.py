@@ -32,7 +32,8 @@ _NUMBERS: Final = _WORD << 64
 _FOLD: Final = _WORD - 1 << 64
 
 
-def _key(seed: Array) -> int:
+def key_of(seed: Array) -> int:
+    """The key of Philox that a seed is."""
     first, second = map(int, seed.tolist())
     return (first & _WORD) | (second & _WORD) << 64
 
@@ -40,7 +41,7 @@ def _key(seed: Array) -> int:
 def _rounds(seed: Array, count: int) -> Iterator[Words]:
     """The first `count` words of round after round of the stream of a seed."""
     for turn in itertools.count():
-        yield random_numbers.stream(_key(seed), _NUMBERS | turn << 192, count)
+        yield random_numbers.stream(key_of(seed), _NUMBERS | turn << 192, count)
 
 
 def _words(seed: Array, count: int) -> Words:
@@ -219,4 +220,4 @@ def _(xp: Namespace, counts: Array, probs: Array, seed: Array, *, dtype: DType) 
 @stateless_fold_in.kernel(CPU, fresh=True)
 def _(xp: Namespace, seed: Array, data: Array) -> Array:
     counter = _FOLD | (int(data) & _WORD) << 128
-    return random_numbers.stream(_key(seed), counter, 2).astype(seed.dtype)
+    return random_numbers.stream(key_of(seed), counter, 2).astype(seed.dtype)

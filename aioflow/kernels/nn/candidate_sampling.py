@@ -27,7 +27,10 @@ _MOST: Final = 1 << 28
 """Draws after which unique candidates are given up."""
 
 
-def _specs(true_classes: Spec, num_true: int, num_sampled: int, unique: bool, range_max: int) -> tuple[Spec, ...]:
+def sampled_specs(
+    true_classes: Spec, num_true: int, num_sampled: int, unique: bool, range_max: int
+) -> tuple[Spec, ...]:
+    """The Specs of the results of a sampler. ValueError if it cannot draw that many classes."""
     sizes = known.integers(true_classes, "true_classes").with_rank(2, "true_classes").sizes
     assert sizes is not None
     if sizes[1] not in (None, num_true):
@@ -52,7 +55,7 @@ def _sampler(name: str, draw: Draw, probability: Draw, doc: str) -> Op[tuple[Ten
         seed: int | None = None,
         seed2: int | None = None,
     ) -> tuple[Spec, ...]:
-        return _specs(true_classes, num_true, num_sampled, unique, range_max)
+        return sampled_specs(true_classes, num_true, num_sampled, unique, range_max)
 
     rule.__doc__ = doc
     made = op(name=name, counted=True)(rule)
@@ -72,21 +75,21 @@ def _sampler(name: str, draw: Draw, probability: Draw, doc: str) -> Op[tuple[Ten
         node: NodeView,
     ) -> tuple[Array, ...]:
         def classes(count: int) -> Array:
-            return draw(_fractions(words(ctx, node, seed, seed2, count)), range_max)
+            return draw(fractions(words(ctx, node, seed, seed2, count)), range_max)
 
-        drawn, tries = _different(classes, num_sampled) if unique else (classes(num_sampled), num_sampled)
-        expected = [_expected(probability(which, range_max), tries, unique) for which in (true_classes, drawn)]
+        drawn, tries = different(classes, num_sampled) if unique else (classes(num_sampled), num_sampled)
+        expected = [expected_count(probability(which, range_max), tries, unique) for which in (true_classes, drawn)]
         return drawn.astype(np.int64, copy=False), *expected
 
     return made
 
 
-def _fractions(stream: Words) -> Array:
+def fractions(stream: Words) -> Array:
     """Numbers from 0 up to but not 1, of 53 bits."""
     return (stream >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def _different(classes: Callable[[int], Array], wanted: int) -> tuple[Array, int]:
+def different(classes: Callable[[int], Array], wanted: int) -> tuple[Array, int]:
     """The first classes in a stream that differ, and how many had to be drawn to find them."""
     count = 2 * wanted
     while count < _MOST:
@@ -99,7 +102,7 @@ def _different(classes: Callable[[int], Array], wanted: int) -> tuple[Array, int
     raise ValueError(f"{wanted} different classes were not found among {count // 2} draws")
 
 
-def _expected(probability: Array, tries: int, unique: bool) -> Array:
+def expected_count(probability: Array, tries: int, unique: bool) -> Array:
     """How often a class is expected among the drawn: once at most, if they are unique."""
     expected = -np.expm1(tries * np.log1p(-probability)) if unique else probability * tries
     return expected.astype(np.float32)

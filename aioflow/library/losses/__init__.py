@@ -25,4 +25,5 @@ _face = Face(__name__, {
     "aioflow.library.losses.pairwise": "mean_pairwise_squared_error",
     "aioflow.library.losses.reduction": "Reduction compute_weighted_loss",
     "aioflow.library.losses.regression": "absolute_difference cosine_distance huber_loss mean_squared_error",
+    "aioflow.library.losses.temporal": "CTC",
 })  # fmt: skip

@@ -52,12 +52,13 @@ from aioflow.library.losses.regression import absolute_difference as absolute_di
 from aioflow.library.losses.regression import cosine_distance as cosine_distance
 from aioflow.library.losses.regression import huber_loss as huber_loss
 from aioflow.library.losses.regression import mean_squared_error as mean_squared_error
+from aioflow.library.losses.temporal import CTC as CTC
 
-__all__ = ["BinaryCrossentropy", "BinaryFocalCrossentropy", "CategoricalCrossentropy", "CategoricalFocalCrossentropy",
-    "CategoricalGeneralizedCrossEntropy", "CategoricalHinge", "CosineSimilarity", "Dice", "Hinge", "Huber",
-    "KLDivergence", "LogCosh", "Loss", "MeanAbsoluteError", "MeanAbsolutePercentageError", "MeanSquaredError",
-    "MeanSquaredLogarithmicError", "Poisson", "Reduction", "SparseCategoricalCrossentropy", "SquaredHinge", "Tversky",
-    "absolute_difference", "add_loss", "compute_weighted_loss", "cosine_distance", "get_losses",
-    "get_regularization_loss", "get_regularization_losses", "get_total_loss", "hinge_loss", "huber_loss", "log_loss",
-    "mean_pairwise_squared_error", "mean_squared_error", "sigmoid_cross_entropy", "softmax_cross_entropy",
+__all__ = ["BinaryCrossentropy", "BinaryFocalCrossentropy", "CTC", "CategoricalCrossentropy",
+    "CategoricalFocalCrossentropy", "CategoricalGeneralizedCrossEntropy", "CategoricalHinge", "CosineSimilarity",
+    "Dice", "Hinge", "Huber", "KLDivergence", "LogCosh", "Loss", "MeanAbsoluteError", "MeanAbsolutePercentageError",
+    "MeanSquaredError", "MeanSquaredLogarithmicError", "Poisson", "Reduction", "SparseCategoricalCrossentropy",
+    "SquaredHinge", "Tversky", "absolute_difference", "add_loss", "compute_weighted_loss", "cosine_distance",
+    "get_losses", "get_regularization_loss", "get_regularization_losses", "get_total_loss", "hinge_loss", "huber_loss",
+    "log_loss", "mean_pairwise_squared_error", "mean_squared_error", "sigmoid_cross_entropy", "softmax_cross_entropy",
     "sparse_softmax_cross_entropy"]
