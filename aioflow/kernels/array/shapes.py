@@ -225,6 +225,11 @@ def expand_dims(input: Spec, axis: int) -> Spec:
     return Spec(input.dtype, TensorShape((*input.sizes[:place], 1, *input.sizes[place:])), value)
 
 
+@expand_dims.dynamic("axis")
+def _(input: Tensor, axis: Tensor) -> Tensor:
+    return OPERATORS["last_axis_to"](expand_dims(input, -1), axis)
+
+
 @expand_dims.kernel(CPU, GPU, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
     axis = node.attrs["axis"]
