@@ -25,6 +25,7 @@ from aioflow.graph.params import OLD_NAMES, Like, Param, Prefer, attribute_of, n
 from aioflow.graph.params import Indices as Indices
 from aioflow.graph.params import Ints as Ints
 from aioflow.graph.params import T as T
+from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.lazy import Registry
 from aioflow.tensors.dtypes import DeviceKind, DType, Spec
 from aioflow.tensors.recursion import DEEPEST
@@ -74,6 +75,7 @@ class Op(Generic[R]):
         self.cost_rule: Callable[..., float] | None = None
         self.check_rule: Callable[..., None] | None = None
         self.bytes_rule: Callable[..., int] | None = None
+        self._sparse_rule: Callable[..., Any] | None = None
         self._dynamic_rule: Callable[..., R] | None = None
         self._dynamic: frozenset[str] = frozenset()
         self.moves = False
@@ -110,6 +112,10 @@ class Op(Generic[R]):
         """
         self.check_rule = rule
         return rule
+
+    def of_sparse(self, rule: Callable[..., Any]) -> None:
+        """Declare how the op is composed of others where its first argument is a SparseTensor."""
+        self._sparse_rule = rule
 
     def dynamic(self, *params: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
         """Declare how the op is composed of others where one of these attributes is a tensor that only a run knows.
@@ -205,9 +211,11 @@ class Op(Generic[R]):
             values, given_name = self._arguments(args, kwargs)
             name = name or given_name
             graph = _graph_of(values)
+            if self._sparse_rule is not None and isinstance(values[0], SparseTensor):
+                return self._compose(self._sparse_rule, graph, values, name)
             tensors = [v for v, p in zip(values, self.params, strict=True) if p.role != "attr"]
-            if self._dynamic and self._has_dynamic(values):
-                return self._compose(graph, values, name)
+            if self._dynamic_rule is not None and self._has_dynamic(values):
+                return self._compose(self._dynamic_rule, graph, self._converted(graph, values), name)
             if all(type(value) is Tensor for value in tensors):
                 return self._build(graph, values, name)
             with graph.transaction():
@@ -245,11 +253,13 @@ class Op(Generic[R]):
         attrs = [value for value, param in zip(values, self.params, strict=True) if param.name in self._dynamic]
         return any(type(value) is Tensor for value in attrs)
 
-    def _compose(self, graph: Graph, values: list[Any], name: str | None) -> R:
-        """Build the op from others, by the rule for attributes that only a run knows."""
-        assert self._dynamic_rule is not None
-        with graph.transaction(), graph.as_default(), graph.name_scope(name or self.name):
-            return self._dynamic_rule(*self._converted(graph, values))
+    def _compose(self, rule: Callable[..., R], graph: Graph, values: list[Any], name: str | None) -> R:
+        """Build the op from others, by that rule."""
+        try:
+            with graph.transaction(), graph.as_default(), graph.name_scope(name or self.name):
+                return rule(*values)
+        except (TypeError, ValueError) as error:
+            raise with_text(error, f"{self.name}: {error}") from error
 
     def _reject(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> typing.NoReturn:
         parameters = [p for p in self.__signature__.parameters.values() if p.kind is not p.KEYWORD_ONLY]
