@@ -122,7 +122,7 @@ _face = Face(__name__, {
     "aioflow.kernels.math.random_distributions": "random_bernoulli random_gamma random_poisson",
     "aioflow.kernels.math.reduction": (
         "argmax argmin count_nonzero reduce_all reduce_any reduce_euclidean_norm reduce_logsumexp reduce_max "
-        "reduce_mean reduce_min reduce_prod reduce_std reduce_sum reduce_variance"
+        "reduce_mean reduce_min reduce_prod reduce_sum"
     ),
     "aioflow.kernels.math.rounding": "ceil clip_by_value floor is_finite is_inf is_nan rint round",
     "aioflow.kernels.math.segments": (
@@ -133,6 +133,7 @@ _face = Face(__name__, {
         "unsorted_segment_max unsorted_segment_mean unsorted_segment_min unsorted_segment_prod "
         "unsorted_segment_sqrt_n"
     ),
+    "aioflow.kernels.math.variance": "reduce_std reduce_variance",
     "aioflow.kernels.nn.patches": "extract_image_patches",
     "aioflow.kernels.sparse.sets": "set_difference set_intersection set_size set_union",
     "aioflow.kernels.sparse.sparse_segments": "sparse_segment_mean sparse_segment_sqrt_n sparse_segment_sum",

@@ -167,14 +167,14 @@ from aioflow.kernels.math.random import truncated_normal as truncated_normal
 from aioflow.kernels.math.random_distributions import random_bernoulli as random_bernoulli
 from aioflow.kernels.math.random_distributions import random_gamma as random_gamma
 from aioflow.kernels.math.random_distributions import random_poisson as random_poisson
-from aioflow.kernels.math.reduction import reduce_std as reduce_std
-from aioflow.kernels.math.reduction import reduce_variance as reduce_variance
 from aioflow.kernels.math.rounding import clip_by_value as clip_by_value
 from aioflow.kernels.math.rounding import round as round
 from aioflow.kernels.math.special import bessel_i0 as bessel_i0
 from aioflow.kernels.math.special import bessel_i1 as bessel_i1
 from aioflow.kernels.math.unsorted_segments import unsorted_segment_mean as unsorted_segment_mean
 from aioflow.kernels.math.unsorted_segments import unsorted_segment_sqrt_n as unsorted_segment_sqrt_n
+from aioflow.kernels.math.variance import reduce_std as reduce_std
+from aioflow.kernels.math.variance import reduce_variance as reduce_variance
 from aioflow.kernels.nn.patches import extract_image_patches as extract_image_patches
 from aioflow.kernels.sparse.sets import set_difference as set_difference
 from aioflow.kernels.sparse.sets import set_intersection as set_intersection

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import re
-from typing import Final
+from typing import Any, Final
 
 _PART: Final = re.compile(
     r"job:(?P<job>[A-Za-z][\w.-]*|\*)|replica:(?P<replica>\d{1,9}|\*)|task:(?P<task>\d{1,9}|\*)"
@@ -36,9 +36,13 @@ class DeviceSpec:
         """
         return _parse(name)
 
-    def merge(self, inner: "DeviceSpec") -> "DeviceSpec":
-        """Return this spec with the parts that `inner` states replaced, as nested `device()` scopes do."""
-        stated = {field.name: getattr(inner, field.name) for field in dataclasses.fields(inner)}
+    def replace(self, **parts: Any) -> "DeviceSpec":
+        """Return this spec with these parts replaced, None for a part that is no longer stated."""
+        return dataclasses.replace(self, **parts)
+
+    def make_merged_spec(self, dev: "DeviceSpec") -> "DeviceSpec":
+        """Return this spec with the parts that `dev` states replaced, as nested `device()` scopes do."""
+        stated = {field.name: getattr(dev, field.name) for field in dataclasses.fields(dev)}
         return dataclasses.replace(self, **{key: value for key, value in stated.items() if value is not None})
 
     def to_string(self) -> str:

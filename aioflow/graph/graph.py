@@ -470,5 +470,5 @@ def _device(stack: "Sequence[str | DeviceFunction]", operation: Operation) -> st
         if not isinstance(entry, str):
             operation.device = str(spec)
             entry = entry(operation) or ""
-        spec = spec.merge(DeviceSpec.from_string(str(entry)))
+        spec = spec.make_merged_spec(DeviceSpec.from_string(str(entry)))
     return str(spec)

@@ -281,7 +281,8 @@ class _Import:
         controls = [self._control(name) for name, index in self._sources[node.name] if index < 0]
         operation.control_inputs = tuple(dict.fromkeys([*controls, *operation.control_inputs]))
         if node.device:
-            operation.device = str(DeviceSpec.from_string(operation.device).merge(DeviceSpec.from_string(node.device)))
+            around, own = map(DeviceSpec.from_string, (operation.device, node.device))
+            operation.device = str(around.make_merged_spec(own))
         operation.container = node.container or operation.container
         operation.colocation = tuple([self._neighbour(node, name) for name in node.colocation]) or operation.colocation
         operation.gradient_override = node.gradient or operation.gradient_override

@@ -25,6 +25,7 @@ from aioflow.graph.params import OLD_NAMES, Like, Param, Prefer, attribute_of, n
 from aioflow.graph.params import Indices as Indices
 from aioflow.graph.params import Ints as Ints
 from aioflow.graph.params import T as T
+from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.lazy import Registry
 from aioflow.tensors.dtypes import DeviceKind, DType, Spec
 from aioflow.tensors.recursion import DEEPEST
@@ -74,6 +75,9 @@ class Op(Generic[R]):
         self.cost_rule: Callable[..., float] | None = None
         self.check_rule: Callable[..., None] | None = None
         self.bytes_rule: Callable[..., int] | None = None
+        self._sparse_rule: Callable[..., Any] | None = None
+        self._dynamic_rule: Callable[..., R] | None = None
+        self._dynamic: frozenset[str] = frozenset()
         self.moves = False
         """Whether kernels only move elements, so that they can move positions instead of strings."""
         self.updates = False
@@ -108,6 +112,22 @@ class Op(Generic[R]):
         """
         self.check_rule = rule
         return rule
+
+    def of_sparse(self, rule: Callable[..., Any]) -> None:
+        """Declare how the op is composed of others where its first argument is a SparseTensor."""
+        self._sparse_rule = rule
+
+    def dynamic(self, *params: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
+        """Declare how the op is composed of others where one of these attributes is a tensor that only a run knows.
+
+        The rule takes the op's parameters by position: data as tensors, and these attributes as given.
+        """
+
+        def declare(rule: Callable[..., R]) -> Callable[..., R]:
+            self._dynamic_rule, self._dynamic = rule, frozenset(params)
+            return rule
+
+        return declare
 
     def cost(self, rule: Callable[..., float]) -> Callable[..., float]:
         """Declare the number of arithmetic operations: (input specs, output specs, attributes) -> count."""
@@ -191,7 +211,11 @@ class Op(Generic[R]):
             values, given_name = self._arguments(args, kwargs)
             name = name or given_name
             graph = _graph_of(values)
+            if self._sparse_rule is not None and isinstance(values[0], SparseTensor):
+                return self._compose(self._sparse_rule, graph, values, name)
             tensors = [v for v, p in zip(values, self.params, strict=True) if p.role != "attr"]
+            if self._dynamic_rule is not None and self._has_dynamic(values):
+                return self._compose(self._dynamic_rule, graph, self._converted(graph, values), name)
             if all(type(value) is Tensor for value in tensors):
                 return self._build(graph, values, name)
             with graph.transaction():
@@ -217,12 +241,25 @@ class Op(Generic[R]):
             else:
                 self._reject(args, kwargs)
             if param.role == "attr":
-                value = attribute_of(param, value)
+                value = attribute_of(param, value, param.name in self._dynamic)
             values.append(value)
         name = given.pop("name", name) if "name" in self._names else name
         if given:
             self._reject(args, kwargs)
         return values, name
+
+    def _has_dynamic(self, values: list[Any]) -> bool:
+        """Whether an attribute is a tensor that only a run knows."""
+        attrs = [value for value, param in zip(values, self.params, strict=True) if param.name in self._dynamic]
+        return any(type(value) is Tensor for value in attrs)
+
+    def _compose(self, rule: Callable[..., R], graph: Graph, values: list[Any], name: str | None) -> R:
+        """Build the op from others, by that rule."""
+        try:
+            with graph.transaction(), graph.as_default(), graph.name_scope(name or self.name):
+                return rule(*values)
+        except (TypeError, ValueError) as error:
+            raise with_text(error, f"{self.name}: {error}") from error
 
     def _reject(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> typing.NoReturn:
         parameters = [p for p in self.__signature__.parameters.values() if p.kind is not p.KEYWORD_ONLY]

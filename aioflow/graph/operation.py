@@ -129,6 +129,17 @@ class Tensor(Operand):
         assigned: Tensor = METHODS["assign"](self, value, name)
         return assigned
 
+    def read_value(self) -> "Tensor":
+        """Return the new value of a variable, which an update gives, as in `variable.assign(1.0).read_value()`.
+
+        ValueError for other tensors.
+        """
+        if not self.op.inputs or self.op.inputs[0].dtype.family != "resource":
+            raise ValueError(
+                f"{self!r} is no update of a variable, as variable.assign(1.0) is: it has no value to read"
+            )
+        return self
+
     def __repr__(self) -> str:
         return f"<af.Tensor {self.name!r} {self.spec}>"
 
@@ -236,7 +247,12 @@ class Operation:
         return [] if self.line is None else [self.line]
 
     def get_attr(self, name: str) -> Any:
-        """Return an attribute's value. ValueError if the op has no attribute of that name."""
+        """Return an attribute's value. ValueError if the op has no attribute of that name.
+
+        `dtype` and `T` of an op without such an attribute are the dtype of its first output.
+        """
+        if name in ("dtype", "T") and name not in self.attrs and self.outputs:
+            return self.outputs[0].dtype
         if name not in self.attrs:
             raise ValueError(f"{self.name!r} has no attribute {name!r}; it has {', '.join(self.attrs) or 'none'}")
         return self.attrs[name]

@@ -10,10 +10,12 @@ from typing import Annotated, Any, Final
 
 import numpy as np
 
-from aioflow.graph.convert import TensorLike, constant_value
+from aioflow.graph.convert import TensorLike, constant_value, convert_to_tensor
 from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import Operand
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import DType, DTypeLike, ShapeLike, Spec, TensorShape, as_dtype, as_shape
+from aioflow.tensors.shape import Dimension
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -109,6 +111,8 @@ def _returned(hint: Any) -> Any:
 
 
 def _param(name: str, hint: Any) -> Param:
+    if _is_whole(hint):
+        return Param(name, "attr", convert=_whole)
     inner, role = hint, "tensor"
     if typing.get_origin(hint) is Sequence:
         inner, role = typing.get_args(hint)[0], "list"
@@ -119,21 +123,53 @@ def _param(name: str, hint: Any) -> Param:
     return Param(name, "attr", convert=functools.partial(_each, convert) if convert and role == "list" else convert)
 
 
-_CONVERT: Final[dict[Any, Callable[[Any], Any]]] = {DType: as_dtype, TensorShape: as_shape}
+def _text(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+_CONVERT: Final[dict[Any, Callable[[Any], Any]]] = {DType: as_dtype, TensorShape: as_shape, str: _text}
+
+
+def _is_whole(hint: Any) -> bool:
+    """Whether values of that hint are integers, lists of them, or None."""
+    parts = [part for part in typing.get_args(hint) if part is not types.NoneType]
+    return all(_is_whole(part) for part in parts) if parts else hint is int
+
+
+def _whole(value: Any) -> Any:
+    """Integers in arrays, shapes and lists as Python's own."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, (list, tuple, range, TensorShape)):
+        return [_whole(item) for item in value]
+    return value.__index__() if isinstance(value, Dimension) else value
 
 
 def _each(convert: Callable[[Any], Any], values: Sequence[Any]) -> tuple[Any, ...]:
     return tuple([convert(value) for value in values])
 
 
-def attribute_of(param: Param, value: Any) -> Any:
-    """Return `value` as an attribute: plain data. TypeError for a tensor whose value is not yet known."""
-    if isinstance(value, Tensor):
-        known = constant_value(value)
+def attribute_of(param: Param, value: Any, dynamic: bool = False) -> Any:
+    """Return `value` as an attribute: plain data. A tensor whose value only a run knows is returned if `dynamic`.
+
+    Raises:
+        TypeError: only a run knows the value, and not `dynamic`.
+    """
+    if _holds_tensor(value):
+        tensor = convert_to_tensor(value)
+        known = constant_value(tensor)
+        if known is None and dynamic:
+            return tensor
         if known is None:
             raise TypeError(f"attribute {param.name!r} must be known when the graph is built, and is not: {value!r}")
         value = known.tolist()
     return _plain(value if param.convert is None else param.convert(value))
+
+
+def _holds_tensor(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(issubclass(kind, Operand) for kind in set(map(type, value)))
+    return isinstance(value, Operand)
 
 
 def _plain(value: Any) -> Any:

@@ -7,6 +7,7 @@ from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
+from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.tensors.dtypes import (
     COMPLEX,
     FLOAT,
@@ -89,6 +90,12 @@ def from_sizes(made: Op[Any]) -> None:
     @made.makes
     def _(inputs: Sequence[Array], attrs: Any) -> int:
         return sum([spec.bytes or 0 for spec in made.infer([spec_of(value) for value in inputs], attrs)])
+
+
+def keeps_zeros(*ops: Op[Tensor]) -> None:
+    """Declare that such an op of one tensor is 0 at 0, so that of a SparseTensor it is a SparseTensor."""
+    for made in ops:
+        made.of_sparse(lambda x, made=made: SparseTensor(x.indices, made(x.values), x.dense_shape))
 
 
 def elementwise(

@@ -132,7 +132,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
 
     Args:
         dtype: the dtype of the gradients.
-        shape: the known part of the full shape.
+        shape: the known part of the full shape; [] for an unknown one, since a gradient with rows has an axis.
         shared_name: accumulators of this name are one accumulator, in sessions that share their container.
         name: the name of the accumulator.
         reduction_type: "MEAN" or "SUM".
@@ -155,6 +155,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         name: str = "sparse_conditional_accumulator",
         reduction_type: str = "MEAN",
     ) -> None:
+        shape = None if as_shape(shape).ndims == 0 else shape
         with outside() as container:
             ref = ops.sparse_conditional_accumulator(
                 dtype, shape, container, shared_name or "", reduction_type, name=name

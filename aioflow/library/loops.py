@@ -237,12 +237,21 @@ def _body_results(first: Leaves, value: Any) -> list[Tensor]:
 def _invariants(first: Leaves, shapes: Any) -> list[Spec]:
     """Return the spec of each loop variable that holds in every iteration."""
     if shapes is None:
-        return [with_new_shape(_unknowing(tensor.spec)) for tensor in first.tensors]
+        return [spec for leaf in first.leaves for spec in _first_specs(leaf)]
     try:
         given = nest.flatten_up_to(first.structure, shapes)
     except ValueError as error:
         raise ValueError(f"shape_invariants must have a shape for each loop variable: {error}") from None
     return [spec for leaf, shape in zip(first.leaves, given, strict=True) for spec in _invariant(leaf, as_shape(shape))]
+
+
+def _first_specs(leaf: Leaf) -> list[Spec]:
+    """Return the specs of a first value; those of a SparseTensor leave its number of elements open."""
+    specs = [with_new_shape(_unknowing(tensor.spec)) for tensor in leaf.tensors]
+    if leaf.kind != "a SparseTensor":
+        return specs
+    (indices, values, whole), rank = specs, leaf.tensors[0].shape[1].value
+    return [indices.with_shape([None, rank]), values.with_shape([None]), whole]
 
 
 def _unknowing(spec: Spec) -> Spec:

@@ -24,7 +24,7 @@ _face = Face(__name__, {
     "aioflow.kernels.math.no_nan": "multiply_no_nan xdivy",
     "aioflow.kernels.math.reduction": (
         "argmax argmin count_nonzero reduce_all reduce_any reduce_euclidean_norm reduce_logsumexp reduce_max "
-        "reduce_mean reduce_min reduce_prod reduce_std reduce_sum reduce_variance"
+        "reduce_mean reduce_min reduce_prod reduce_sum"
     ),
     "aioflow.kernels.math.rounding": "ceil floor is_finite is_inf is_nan nextafter rint round",
     "aioflow.kernels.math.segments": (
@@ -35,6 +35,7 @@ _face = Face(__name__, {
         "unsorted_segment_max unsorted_segment_mean unsorted_segment_min unsorted_segment_prod "
         "unsorted_segment_sqrt_n"
     ),
+    "aioflow.kernels.math.variance": "reduce_std reduce_variance",
     "aioflow.kernels.nn.activation": "softplus softsign",
     "aioflow.kernels.nn.softmax": "log_softmax softmax",
     "aioflow.library": "special=math_special",

@@ -121,13 +121,13 @@ from aioflow.kernels.math.division import reciprocal_no_nan as reciprocal_no_nan
 from aioflow.kernels.math.gamma import lbeta as lbeta
 from aioflow.kernels.math.histograms import bincount as bincount
 from aioflow.kernels.math.histograms import confusion_matrix as confusion_matrix
-from aioflow.kernels.math.reduction import reduce_std as reduce_std
-from aioflow.kernels.math.reduction import reduce_variance as reduce_variance
 from aioflow.kernels.math.rounding import round as round
 from aioflow.kernels.math.special import bessel_i0 as bessel_i0
 from aioflow.kernels.math.special import bessel_i1 as bessel_i1
 from aioflow.kernels.math.unsorted_segments import unsorted_segment_mean as unsorted_segment_mean
 from aioflow.kernels.math.unsorted_segments import unsorted_segment_sqrt_n as unsorted_segment_sqrt_n
+from aioflow.kernels.math.variance import reduce_std as reduce_std
+from aioflow.kernels.math.variance import reduce_variance as reduce_variance
 from aioflow.library import math_special as special
 from aioflow.library.arrays import scalar_mul as scalar_mul
 from aioflow.library.nn_functions import l2_normalize as l2_normalize
@@ -149,7 +149,7 @@ __all__ = ["abs", "accumulate_n", "acos", "acosh", "add", "add_n", "angle", "arg
     "unsorted_segment_max", "unsorted_segment_mean", "unsorted_segment_min", "unsorted_segment_prod",
     "unsorted_segment_sqrt_n", "unsorted_segment_sum", "xdivy", "xlog1py", "xlogy", "zero_fraction", "zeta"]
 
-def in_top_k(predictions: NumberLike, targets: NumberLike, k: int, name: str | None = None) -> Tensor:
+def in_top_k(predictions: NumberLike, targets: NumberLike, k: NumberLike, name: str | None = None) -> Tensor:
     """Whether fewer than `k` elements of each row of `predictions` are greater than the one at its target.
 
     False for a target out of range, and for a row that holds an infinity or NaN.

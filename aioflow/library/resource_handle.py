@@ -64,10 +64,16 @@ def dtypes_of(given: Any) -> list[DType]:
 
 
 def shapes_of(given: Any, count: int) -> list[TensorShape]:
-    """Return the shapes of `count` components; unknown shapes for None. ValueError if the number of shapes differs."""
+    """Return the shapes of `count` components, in a list or a single one; unknown shapes for None.
+
+    ValueError if the number of shapes differs.
+    """
     if given is None:
         return [TensorShape(None)] * count
-    shapes = list(given) if isinstance(given, (list, tuple)) else [given]
+    single = not isinstance(given, (list, tuple)) or (
+        count == 1 and all(size is None or isinstance(size, int) for size in given)
+    )
+    shapes = [given] if single else list(given)
     if len(shapes) != count:
         raise ValueError(f"{len(shapes)} shapes were given for {count} components: give a list with one of each")
     return [as_shape(shape) for shape in shapes]

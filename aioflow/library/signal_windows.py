@@ -63,7 +63,8 @@ def _raised_cosine(
         length, places = _places(window_length, as_dtype(dtype))
         period = length - 1 + (1 - length % 2) * int(periodic)
         weights = mean - (1 - mean) * cos(places * (2 * math.pi) / _at_least_1(period, places))
-        return weights + cast(length < 2, weights.dtype) * (1 - weights)  # a single sample has the weight 1
+        single: Tensor = cast(length < 2, weights.dtype)
+        return weights + single * (1 - weights)  # a single sample has the weight 1
 
 
 def _places(window_length: Any, dtype: DType) -> tuple[Any, Tensor]:

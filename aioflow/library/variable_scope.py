@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, Literal
@@ -360,12 +361,22 @@ def _first_value(name: str, initializer: Any, shape: ShapeLike, dtype: DType) ->
         if shape is not None:
             raise ValueError(f"variable {name!r}: the initializer is a value, which has a shape; leave out shape=")
         return lambda: convert_to_tensor(initializer, dtype)
+    if shape is None and initializer is not None and _takes_nothing(initializer):
+        return lambda: convert_to_tensor(initializer(), dtype)
     sizes = as_shape(shape)
     if not sizes.is_fully_defined():
         raise ValueError(f"the shape of a new variable must be known: {safe_repr(name)} has {sizes}")
     make = initializers.default_for(dtype) if initializer is None else initializer
     make = make() if isinstance(make, type) else make
     return lambda: make(sizes.as_list(), dtype=dtype)
+
+
+def _takes_nothing(initializer: Callable[..., Any]) -> bool:
+    """Whether it is a function that can be called without arguments, and so knows the shape itself."""
+    if isinstance(initializer, type):
+        return False
+    parameters = inspect.signature(initializer).parameters.values()
+    return all(p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
 
 
 def _regularize(graph: Graph, variable: Variable, regularizer: Regularizer | None) -> None:

@@ -330,7 +330,7 @@ class Variable(Operand, metaclass=_Created):
     def assign_add(
         self, delta: NumberLike, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Tensor | Operation:
-        """Add `delta`. See `assign`."""
+        """Add `delta`, which has the variable's shape or is one number. See `assign`."""
         return self._update(kernels.assign_add_variable, delta, name, read_value)
 
     @overload

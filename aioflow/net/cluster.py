@@ -215,7 +215,7 @@ def filtered(tasks: Iterable[str], filters: Sequence[str]) -> list[str]:
 
 
 def _is_named(task: DeviceSpec, spec: DeviceSpec) -> bool:
-    return task.merge(DeviceSpec(spec.job, spec.replica, spec.task)) == task
+    return task.make_merged_spec(DeviceSpec(spec.job, spec.replica, spec.task)) == task
 
 
 def _tasks(job: Any, tasks: Any) -> dict[int, str]:

@@ -61,11 +61,11 @@ def replica_device_setter(
     def device(operation: Operation) -> str:
         asked = DeviceSpec.from_string(operation.device)
         if operation.type not in served:
-            return str(worker.merge(asked))
+            return str(worker.make_merged_spec(asked))
         if asked.job is not None and asked.job != ps.job:
-            return str(ps.merge(asked))
+            return str(ps.make_merged_spec(asked))
         task = DeviceSpec(task=indices[strategy(operation)])
-        return str(ps.merge(task).merge(asked))
+        return str(ps.make_merged_spec(task).make_merged_spec(asked))
 
     return device
 

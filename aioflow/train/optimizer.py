@@ -78,9 +78,9 @@ class Optimizer:
 
     def minimize(
         self,
-        loss: Tensor,
+        loss: Tensor | Callable[[], Tensor],
         global_step: Variable | None = None,
-        var_list: Iterable[Any] | None = None,
+        var_list: Iterable[Any] | Callable[[], Iterable[Any]] | None = None,
         gate_gradients: int = GATE_OP,
         aggregation_method: int | None = None,
         colocate_gradients_with_ops: bool = False,
@@ -92,6 +92,7 @@ class Optimizer:
         Raises:
             ValueError: there are no variables, the loss depends on none of them, or something is not floating.
         """
+        loss, var_list = _loss_and_variables(loss, var_list)
         _check_arguments(loss, var_list, global_step)
         with loss.graph.transaction():
             pairs = self.compute_gradients(
@@ -107,8 +108,8 @@ class Optimizer:
 
     def compute_gradients(
         self,
-        loss: Tensor,
-        var_list: Iterable[Any] | None = None,
+        loss: Tensor | Callable[[], Tensor],
+        var_list: Iterable[Any] | Callable[[], Iterable[Any]] | None = None,
         gate_gradients: int = GATE_OP,
         aggregation_method: int | None = None,
         colocate_gradients_with_ops: bool = False,
@@ -117,8 +118,8 @@ class Optimizer:
         """Return the gradients of `loss` as (gradient, variable) pairs; None for a variable it does not depend on.
 
         Args:
-            loss: the tensor to minimize.
-            var_list: the variables; the graph's trainable ones by default.
+            loss: the tensor to minimize, or a function that returns it.
+            var_list: the variables, or a function that returns them; the graph's trainable ones by default.
             gate_gradients: GATE_GRAPH computes all gradients before any is used. GATE_OP has no effect here, since an
                 update never changes a value that an operation has read.
             aggregation_method: the way to add the gradients of several uses: one of AggregationMethod's.
@@ -130,8 +131,9 @@ class Optimizer:
         """
         if gate_gradients not in (self.GATE_NONE, self.GATE_OP, self.GATE_GRAPH):
             raise ValueError(f"gate_gradients is GATE_NONE, GATE_OP or GATE_GRAPH, not {gate_gradients!r}")
-        _check_arguments(loss, var_list, None)
-        chosen = loss.graph.get_collection(GraphKeys.TRAINABLE_VARIABLES) if var_list is None else list(var_list)
+        loss, given = _loss_and_variables(loss, var_list)
+        _check_arguments(loss, given, None)
+        chosen = loss.graph.get_collection(GraphKeys.TRAINABLE_VARIABLES) if given is None else list(given)
         if not chosen:
             raise ValueError("there are no variables to optimize")
         self._check_dtypes([loss, *chosen])
@@ -309,6 +311,11 @@ class Optimizer:
 
 def _key(var: Variable) -> tuple[Graph, str]:
     return var.graph, var.op.name
+
+
+def _loss_and_variables(loss: Any, var_list: Any) -> tuple[Tensor, Any]:
+    """Return a loss and variables, each given as such or as a function without arguments."""
+    return loss() if callable(loss) else loss, var_list() if callable(var_list) else var_list
 
 
 def _check_arguments(loss: Any, var_list: Any, global_step: Any) -> None:

@@ -161,7 +161,7 @@ def home_of(operation: Operation) -> DeviceSpec:
         if name not in seen:
             seen.add(name)
             each = operation.graph.get_operation_by_name(name)
-            found = DeviceSpec.from_string(each.device).merge(found)
+            found = DeviceSpec.from_string(each.device).make_merged_spec(found)
             names += each.colocation
     return found
 

@@ -103,6 +103,17 @@ def test_an_operation_knows_its_consumers_and_its_only_output(graph):
         _ = a().output
     with pytest.raises(ValueError, match="'x' has no attribute 'nothing'; it has value"):
         x.op.get_attr("nothing")
+    assert x.op.get_attr("dtype") is y.op.get_attr("T") is af.float32
+
+
+async def test_an_update_of_a_variable_is_its_new_value(graph):
+    counter = af.Variable(1.0)
+    value = counter.assign_add(2.0).read_value()
+    with pytest.raises(ValueError, match="is no update of a variable"):
+        af.constant(1.0).read_value()
+    async with af.Session(graph=graph) as session:
+        await session.run(counter.initializer)
+        assert await session.run(value) == 3
 
 
 def test_an_operation_remembers_the_users_line(graph):

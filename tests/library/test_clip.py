@@ -67,3 +67,11 @@ def test_a_given_norm_is_used():
 
 def test_the_average_norm_counts_elements():
     np.testing.assert_allclose(evaluate(af.clip_by_average_norm([3.0, 4.0], 1.0)), [1.2, 1.6], rtol=1e-6)
+
+
+def test_slices_stay_slices_when_each_value_is_clipped():
+    slices = af.IndexedSlices(af.constant([[3.0, -2.0]]), af.constant([4]))
+    clipped = af.clip_by_value(slices, -1.0, 1.0)
+    assert isinstance(clipped, af.IndexedSlices)
+    assert clipped.indices is slices.indices
+    assert evaluate(clipped.values).tolist() == [[1, -1]]

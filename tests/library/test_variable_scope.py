@@ -276,3 +276,13 @@ def test_fans_of_filters_count_their_extent(shape, fans):
 def test_what_is_no_initializer_is_refused(graph, build, text):
     with pytest.raises(ValueError, match=text):
         build()
+
+
+async def test_an_initializer_without_arguments_gives_the_shape(graph):
+    made = af.get_variable("made", initializer=lambda: af.fill([2], 5.0))
+    assert made.shape == [2]
+    with pytest.raises(ValueError, match="the shape of a new variable must be known: 'other'"):
+        af.get_variable("other", initializer=lambda shape, dtype=None: af.zeros(shape, dtype))
+    async with af.Session(graph=graph) as session:
+        await session.run(made.initializer)
+        assert (await session.run(made)).tolist() == [5, 5]

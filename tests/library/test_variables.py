@@ -326,6 +326,7 @@ def test_an_update_need_not_be_read(graph):
     [
         (lambda w: w.assign([1.0, 2.0, 3.0]), ValueError, r"\[2\]"),
         (lambda w: w.assign_add(np.zeros((3, 2))), ValueError, "cannot update a variable"),
+        (lambda w: w.assign_sub([1.0]), ValueError, r"a value of shape \[1\] cannot update a variable of shape \[2\]"),
         (lambda w: w.assign("a"), TypeError, "float32"),
         (lambda w: w.assign(af.constant(1)), TypeError, "int32"),
         (lambda w: w.scatter_add([1.0]), TypeError, "IndexedSlices"),
@@ -340,6 +341,17 @@ def test_updates_that_cannot_fit_are_refused_when_they_are_built(graph, build, e
     w = af.Variable([1.0, 2.0], name="w")
     with pytest.raises(error, match=text):
         build(w)
+
+
+async def test_an_update_is_of_the_shape_of_the_variable_or_one_number(graph):
+    w, delta = af.Variable([1.0, 2.0], name="w"), af.placeholder(af.float32)
+    added = w.assign_add(delta)
+    async with af.Session(graph=graph) as session:
+        await session.run(w.initializer)
+        assert (await session.run(added, {delta: 1.0})).tolist() == [2, 3]
+        with pytest.raises(af.errors.InvalidArgumentError, match=r"shape \[1\] cannot update 'w' of shape \[2\]"):
+            await session.run(added, {delta: [1.0]})
+        assert (await session.run(added, {delta: [0.0, 1.0]})).tolist() == [2, 4]
 
 
 async def test_rows_that_do_not_exist_are_named(session):

@@ -558,3 +558,17 @@ async def test_an_uninitialized_slot_is_named(graph):
         with pytest.raises(af.errors.FailedPreconditionError, match="'w/Momentum' is not initialized"):
             await session.run(step)
         assert (await session.run(w)).tolist() == [1.0]
+
+
+async def test_the_loss_and_the_variables_may_be_functions():
+    with af.Graph().as_default() as graph:
+        one, other = af.Variable(3.0), af.Variable(4.0)
+        descent = af.train.GradientDescentOptimizer(0.5)
+        step = descent.minimize(lambda: one * one + other, var_list=lambda: [one])
+        pairs = descent.compute_gradients(lambda: one * other)
+        start = af.global_variables_initializer()
+    assert [variable for _, variable in pairs] == [one, other]
+    async with af.Session(graph=graph) as session:
+        await session.run(start)
+        await session.run(step)
+        assert await session.run([one, other]) == [0, 4]

@@ -338,7 +338,6 @@ def test_what_does_not_fit_is_refused_when_it_is_built(graph):
         (ValueError, "'MEAN' or 'SUM', not 'MAX'", lambda: af.ConditionalAccumulator(af.float32, reduction_type="MAX")),
         (TypeError, "int32 has no mean: use reduction_type='SUM'", lambda: af.ConditionalAccumulator(af.int32)),
         (TypeError, "dtype string is not supported", lambda: af.ConditionalAccumulator(af.string)),
-        (ValueError, "rank 0 has no rows", lambda: af.SparseConditionalAccumulator(af.float32, shape=[])),
     ]:
         with pytest.raises(error, match=text):
             build()
@@ -361,3 +360,14 @@ async def test_a_graph_that_was_written_and_read_does_the_same(graph):
                 [[2]],
                 [-1, 1],
             ]
+
+
+async def test_a_sparse_accumulator_of_shape_nothing_takes_rows_of_any_shape():
+    with af.Graph().as_default() as graph:
+        accumulator = af.SparseConditionalAccumulator(af.float32, shape=())
+        add = accumulator.apply_grad([1], [[2.0, 4.0]])
+        average = accumulator.take_indexed_slices_grad(1)
+    async with af.Session(graph=graph) as session:
+        await session.run(add)
+        indices, values = await session.run([average.indices, average.values])
+    assert (indices.tolist(), values.tolist()) == ([1], [[2, 4]])

@@ -436,3 +436,10 @@ async def test_in_a_branch_it_is_the_one_around(graph, session):
     outside = af.Barrier([af.int32], shapes=[()], shared_name="one")
     assert await session.run([made], {choose: True}) == [1]
     assert (await session.run(outside.take_many(1).values[0])).tolist() == [7]
+
+
+def test_a_barrier_of_one_component_takes_its_shape_alone():
+    with af.Graph().as_default():
+        for shape in ((), (2, 3), [None], af.TensorShape([2])):
+            values = af.Barrier(af.float32, shapes=shape).take_many(2).values
+            assert values[0].shape == [2, *af.TensorShape(shape)]

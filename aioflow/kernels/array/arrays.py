@@ -12,7 +12,8 @@ from aioflow.graph.op import Ints, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known
-from aioflow.kernels.array.concat import stack
+from aioflow.kernels.array.concat import stack, unstack
+from aioflow.kernels.array.dynamic_axes import along, permute
 from aioflow.kernels.array.shapes import broadcast_to, free, reshape, shape, size
 from aioflow.kernels.families import CPU, GPU, from_sizes
 from aioflow.tensors import dtypes
@@ -42,6 +43,12 @@ def transpose(a: Spec, perm: Sequence[int] | None = None, name: str | None = Non
     assert sizes is not None
     kept = list(perm) == sorted(perm)
     return Spec(a.dtype, a.shape if kept else TensorShape([sizes[place] for place in perm]))
+
+
+@transpose.dynamic("perm")
+def _(a: Tensor, perm: Tensor, conjugate: bool) -> Tensor:
+    moved = permute(a, perm)
+    return OPERATORS["conj"](moved) if conjugate else moved
 
 
 @transpose.gradient
@@ -167,6 +174,13 @@ def reverse(tensor: Spec, axis: int | Sequence[int]) -> Spec:
 
 def _axes(axis: Any) -> tuple[int, ...]:
     return (axis,) if isinstance(axis, int) else tuple(axis)
+
+
+@reverse.dynamic("axis")
+def _(tensor: Tensor, axis: Tensor) -> Tensor:
+    for each in [axis] if axis.spec.rank == 0 else unstack(axis):
+        tensor = along(reverse, tensor, each)
+    return tensor
 
 
 @reverse.gradient

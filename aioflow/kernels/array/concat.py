@@ -14,6 +14,7 @@ from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known
 from aioflow.kernels.array.constants import constant
+from aioflow.kernels.array.dynamic_axes import order_with_last, permute
 from aioflow.kernels.array.shapes import free, outputs, shape
 from aioflow.kernels.families import CPU, GPU
 from aioflow.resources.buffers import BUFFERS
@@ -53,6 +54,12 @@ def _concat(values: Sequence[T], axis: int) -> Spec:
     assert rest.sizes is not None
     whole = known.replaced(rest.sizes, place, known.total(sizes))
     return Spec(values[0].dtype, TensorShape(whole), known.joined(values))
+
+
+@_concat.dynamic("axis")
+def _(values: list[Tensor], axis: Tensor) -> Tensor:
+    perm = order_with_last(values[0], axis)
+    return permute(_concat([permute(value, perm) for value in values], -1), perm, inverse=True)
 
 
 @_concat.gradient
@@ -99,7 +106,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
     return into_used_memory
 
 
-def concat(values: TensorLike, axis: int, name: str | None = None) -> Tensor:
+def concat(values: TensorLike, axis: int | TensorLike, name: str | None = None) -> Tensor:
     """The concatenation of the values along an axis; their sizes along all other axes must agree.
 
     A single tensor counts as a list of one.
@@ -147,16 +154,18 @@ def _(xp: Namespace, node: NodeView) -> Function:
 def stack(values: TensorLike, axis: int = 0, name: str | None = None) -> Tensor:
     """The values, all of one shape, side by side along a new axis, which becomes `axis`.
 
-    Along the first axis a list without tensors is a constant: its numbers take one dtype.
+    Along the first axis a list without tensors is a constant: its numbers take one dtype. An array or a tensor counts
+    as the list of its rows.
 
     Examples:
         >>> await session.run(af.stack([[1, 2], [3, 4]], axis=1))
         array([[1, 3],
                [2, 4]], dtype=int32)
     """
-    if axis == 0 and isinstance(values, (list, tuple)) and values and is_constant(values):
+    given = isinstance(values, (list, tuple))
+    if axis == 0 and is_constant(values) and not (given and not values):
         return constant(values, name=name)
-    return _stack(values, axis, name=name)
+    return _stack(values if given else unstack(values), axis, name=name)
 
 
 @op(name="unstack")
@@ -249,6 +258,19 @@ def _filled(sizes: Sequence[Any], whole: int | None) -> tuple[Any, ...]:
     if whole is not None and (rest > whole if -1 in sizes else rest != whole):
         raise ValueError(f"sizes {list(sizes)} do not add up to {whole}")
     return tuple(sizes) if whole is None else tuple([whole - rest if size == -1 else size for size in sizes])
+
+
+@_split_even.dynamic("axis")
+def _(value: Tensor, num: int, axis: Tensor) -> tuple[Tensor, ...]:
+    perm = order_with_last(value, axis)
+    return tuple([permute(piece, perm, inverse=True) for piece in _split_even(permute(value, perm), num, -1)])
+
+
+@_split_sizes.dynamic("axis")
+def _(value: Tensor, size_splits: Tensor, axis: Tensor, num: int) -> tuple[Tensor, ...]:
+    perm = order_with_last(value, axis)
+    pieces = _split_sizes(permute(value, perm), size_splits, -1, num)
+    return tuple([permute(piece, perm, inverse=True) for piece in pieces])
 
 
 def _split(x: Array, sizes: Sequence[int], before: tuple[Any, ...], after: tuple[Any, ...]) -> list[Array]:

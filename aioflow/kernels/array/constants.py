@@ -15,7 +15,7 @@ from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known
 from aioflow.kernels.array.shapes import broadcast_to, reshape
 from aioflow.kernels.context import Context
-from aioflow.kernels.families import CPU, GPU
+from aioflow.kernels.families import CPU, GPU, keeps_zeros
 from aioflow.tensors import dtypes
 from aioflow.tensors.as_array import AnyArray, as_array
 from aioflow.tensors.dtypes import (
@@ -198,6 +198,9 @@ def identity(input: Spec) -> Spec:
         array([1, 2], dtype=int32)
     """
     return input
+
+
+keeps_zeros(identity)
 
 
 @identity.gradient

@@ -14,7 +14,8 @@ from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known
 from aioflow.kernels.array.concat import concat
-from aioflow.kernels.array.shapes import reshape, shape, shape_of, size
+from aioflow.kernels.array.dynamic_axes import order_with_last, permute
+from aioflow.kernels.array.shapes import rank, reshape, shape, shape_of, size
 from aioflow.kernels.families import CPU, GPU
 from aioflow.kernels.math.segments import add_rows, check_constants, check_range
 from aioflow.tensors import dtypes
@@ -58,6 +59,17 @@ def _known_at(values: Known, places: Known) -> Known:
     if isinstance(places, int):
         return values[places]
     return known.capped([None if place is None else values[place] for place in places])
+
+
+@_gather.dynamic("axis")
+def _(params: Tensor, indices: Tensor, axis: Tensor, batch_dims: int) -> Tensor:
+    """The slices along the last axis, and the axes of the indices moved to its place."""
+    perm = order_with_last(params, axis)
+    batch = batch_dims + rank(indices) if batch_dims < 0 else batch_dims
+    place, last = perm[-1], rank(params) - 1
+    steps = OPERATORS["range"]
+    order = concat([steps(place), steps(last, last + rank(indices) - batch), steps(place, last)], 0)
+    return permute(_gather(permute(params, perm), indices, -1, batch_dims), order)
 
 
 @_gather.check

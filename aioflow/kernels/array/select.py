@@ -18,6 +18,8 @@ from aioflow.graph.op import Indices, Ints, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known
+from aioflow.kernels.array.dynamic_axes import axes_last, order_with_last, permute
+from aioflow.kernels.array.shapes import shape
 from aioflow.kernels.families import CPU, GPU, costs, elements, stays, sum_to_operand
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import (
@@ -60,6 +62,18 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
     return _boolean_mask_grad(dy, *op.inputs, op.attrs["axis"]), None
 
 
+@_boolean_mask.dynamic("axis")
+def _(tensor: Tensor, mask: Tensor, axis: Tensor) -> Tensor:
+    """The axes under the mask made the last ones, and the axis of the elements that are left put in their place."""
+    rank, covered = tensor.spec.rank, mask.spec.rank
+    if rank is None or covered is None:
+        raise ValueError("an axis that only a run knows needs a tensor and a mask of known rank")
+    axis = where(axis < 0, axis + rank, axis)
+    moved = permute(tensor, axes_last(shape(tensor), axis + np.arange(covered, dtype=axis.dtype.np))[0])
+    found = _boolean_mask(moved, mask, rank - covered)
+    return permute(found, order_with_last(found, axis), inverse=True)
+
+
 _boolean_mask.moves = True
 
 
@@ -97,14 +111,16 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 @transactional
-def boolean_mask(tensor: TensorLike, mask: TensorLike, name: str | None = None, axis: int | None = None) -> Tensor:
+def boolean_mask(
+    tensor: TensorLike, mask: TensorLike, name: str | None = None, axis: TensorLike | None = None
+) -> Tensor:
     """The elements of `tensor` where `mask`, which covers the axes from `axis` on (by default 0), holds, in order.
 
     Examples:
         >>> await session.run(af.boolean_mask([1, 2, 3], [True, False, True]))
         array([1, 3], dtype=int32)
     """
-    return _boolean_mask(tensor, mask, axis or 0, name=name)
+    return _boolean_mask(tensor, mask, 0 if axis is None else axis, name=name)
 
 
 @op(name="sequence_mask")

@@ -12,7 +12,9 @@ from aioflow.graph.op import Indices, Ints, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels import known
+from aioflow.kernels.array.concat import unstack
 from aioflow.kernels.array.constants import ones_like
+from aioflow.kernels.array.dynamic_axes import order_with_last, permute
 from aioflow.kernels.array.shapes import size
 from aioflow.kernels.array.sorting import unique
 from aioflow.kernels.families import CPU, GPU, costs
@@ -146,6 +148,16 @@ def roll(input: Spec, shift: Ints, axis: int | Sequence[int]) -> Spec:
 
 def _axes(axis: int | Sequence[int]) -> tuple[int, ...]:
     return (axis,) if isinstance(axis, int) else tuple(axis)
+
+
+@roll.dynamic("axis")
+def _(input: Tensor, shift: Tensor, axis: Tensor) -> Tensor:
+    result = input
+    for by, each in [(shift, axis)] if axis.spec.rank == 0 else zip(unstack(shift), unstack(axis), strict=True):
+        perm = order_with_last(result, each)
+        result = permute(roll(permute(result, perm), by, -1), perm, inverse=True)
+    result.set_shape(input.shape)
+    return result
 
 
 @roll.gradient

@@ -121,6 +121,9 @@ def shape_n(input: Sequence[Any], out_type: DTypeLike = int32, name: str | None 
     return list(_shape_n(input, out_type, name=name))
 
 
+shape.of_sparse(lambda x, out_type: OPERATORS["cast"](x.dense_shape, out_type))
+size.of_sparse(lambda x, out_type: OPERATORS["cast"](OPERATORS["reduce_prod"](x.dense_shape), out_type))
+rank.of_sparse(lambda x: size(x.dense_shape))
 for _op in (shape, _shape_n, size, rank):
     _op.on_host(outputs=True)
     free(_op).no_gradient("it depends on the shape alone")
@@ -223,6 +226,11 @@ def expand_dims(input: Spec, axis: int) -> Spec:
     place = dtypes.normalise_axis(axis, input.rank + 1)
     value = (input.known,) if isinstance(input.known, int) else None
     return Spec(input.dtype, TensorShape((*input.sizes[:place], 1, *input.sizes[place:])), value)
+
+
+@expand_dims.dynamic("axis")
+def _(input: Tensor, axis: Tensor) -> Tensor:
+    return OPERATORS["last_axis_to"](expand_dims(input, -1), axis)
 
 
 @expand_dims.kernel(CPU, GPU, binds=True)

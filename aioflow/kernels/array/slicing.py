@@ -54,6 +54,12 @@ def _entry(item: Any, data: list[Tensor]) -> Any:
     return _integer(item, data)
 
 
+def _is_mask(key: Any) -> bool:
+    """Whether an index is one array or tensor of bools, not a single bool."""
+    dtype = getattr(key, "dtype", None)
+    return str(getattr(dtype, "name", "")) == "bool" and getattr(key, "shape", ()) != ()
+
+
 def _integer(item: Any, data: list[Tensor]) -> Any:
     dtype = getattr(item, "dtype", None)
     if isinstance(item, (bool, np.bool_)) or str(getattr(dtype, "name", "")) == "bool" or _holds_bool(item):
@@ -267,12 +273,14 @@ def _placed(xp: Namespace, dy: Array, like: Array, index: Any) -> Array:
 
 @transactional
 def getitem(tensor: Tensor, key: Any, name: str | None = None) -> Tensor:
-    """`tensor[key]`: integers, slices with any step, None, ..., and integer scalars that a run computes.
+    """`tensor[key]`: integers, slices with any step, None, ..., and integer scalars that a run computes; or one mask.
 
     Raises:
-        TypeError: for masks, use `boolean_mask`, and for vectors of indices, use `gather`.
+        TypeError: for a mask beside other indices, use `boolean_mask`, and for vectors of indices, use `gather`.
         ValueError: an index is out of range for a size that is known, or there are too many.
     """
+    if _is_mask(key):
+        return OPERATORS["boolean_mask"](tensor, key, name=name)
     index, data = parse(key)
     label = name or "strided_slice"
     return _dynamic(tensor, data, index, name=label) if data else _strided_slice(tensor, index, name=label)

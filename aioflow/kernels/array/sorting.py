@@ -35,19 +35,20 @@ class TopK(NamedTuple):
 
 
 @op(name="top_k")
-def _top_k(input: Spec, k: int = 1, sorted: bool = True) -> tuple[Spec, Spec]:
+def _top_k(input: Spec, k: Ints, sorted: bool = True) -> tuple[Spec, Spec]:
     """The `k` greatest elements along the last axis, greatest first, and their places."""
     input.only(INTEGER, FLOAT)
-    if k < 0:
-        raise ValueError(f"k cannot be negative: {k}")
+    count = known.scalar(k, "k")
+    if count is not None and count < 0:
+        raise ValueError(f"k cannot be negative: {count}")
     if input.sizes is None:
         return Spec(input.dtype), Spec(int32)
     if not input.sizes:
         raise ValueError("rank 1 or more is needed, the shape is []")
     *batch, size = input.sizes
-    if size is not None and size < k:
-        raise ValueError(f"the {k} greatest of {size} elements are asked for")
-    shape = TensorShape((*batch, k))
+    if size is not None and count is not None and size < count:
+        raise ValueError(f"the {count} greatest of {size} elements are asked for")
+    shape = TensorShape((*batch, count))
     return Spec(input.dtype, shape), Spec(int32, shape)
 
 
@@ -55,15 +56,16 @@ costs(_top_k, 30.0)
 
 
 @_top_k.gradient
-def _(op: Operation, dy: Tensor, _: Any) -> Tensor:
-    return gather_grad(dy, op.inputs[0], op.outputs[1], -1, -1)
+def _(op: Operation, dy: Tensor, _: Any) -> tuple[Tensor, None]:
+    return gather_grad(dy, op.inputs[0], op.outputs[1], -1, -1), None
 
 
 @_top_k.kernel(CPU, GPU, fresh=True)
-def _(xp: Namespace, x: Array, *, k: int) -> tuple[Array, Array]:
-    if x.shape[-1] < k:
-        raise ValueError(f"the {k} greatest of {x.shape[-1]} elements are asked for")
-    places = x.argmax(-1)[..., None] if k == 1 else _greatest(xp, x, k)
+def _(xp: Namespace, x: Array, k: Array) -> tuple[Array, Array]:
+    count = int(k)
+    if not 0 <= count <= x.shape[-1]:
+        raise ValueError(f"the {count} greatest of {x.shape[-1]} elements are asked for")
+    places = x.argmax(-1)[..., None] if count == 1 else _greatest(xp, x, count)
     return xp.take_along_axis(x, places, -1), places.astype(np.int32)
 
 
@@ -89,7 +91,7 @@ def _picked(x: Array, k: int) -> Array | None:
     return places if clear.all() and (least == least).all() else None
 
 
-def top_k(input: TensorLike, k: int = 1, sorted: bool = True, name: str | None = None) -> TopK:
+def top_k(input: TensorLike, k: TensorLike = 1, sorted: bool = True, name: str | None = None) -> TopK:
     """The `k` greatest elements along the last axis, greatest first, and their places, as int32.
 
     Of equal elements the one at the lower place comes first. NaN counts as greater than all else. Where `sorted` is
@@ -103,7 +105,7 @@ def top_k(input: TensorLike, k: int = 1, sorted: bool = True, name: str | None =
 
 
 @op
-def in_top_k(predictions: Spec, targets: Indices, k: int) -> Spec:
+def in_top_k(predictions: Spec, targets: Indices, k: Ints) -> Spec:
     """Whether fewer than `k` elements of each row of `predictions` are greater than the one at its target.
 
     False for a target out of range, and for a row that holds an infinity or NaN.
@@ -114,6 +116,7 @@ def in_top_k(predictions: Spec, targets: Indices, k: int) -> Spec:
     """
     rows = predictions.only(FLOAT).with_rank(2, "predictions").shape[:1]
     known.integers(targets, "targets")
+    known.scalar(k, "k")
     return Spec(dtypes.bool_, targets.with_rank(1, "targets").shape.merge_with(rows))
 
 
@@ -121,7 +124,7 @@ in_top_k.no_gradient("a bool has no gradient")
 
 
 @in_top_k.kernel(CPU, GPU, fresh=True)
-def _(xp: Namespace, predictions: Array, targets: Array, *, k: int) -> Array:
+def _(xp: Namespace, predictions: Array, targets: Array, k: Array) -> Array:
     rows, classes = predictions.shape
     if targets.shape != (rows,):
         raise ValueError(f"{rows} rows of predictions have {len(targets)} targets")
@@ -130,7 +133,7 @@ def _(xp: Namespace, predictions: Array, targets: Array, *, k: int) -> Array:
         return inside
     chosen = predictions[xp.arange(rows), xp.where(inside, targets, 0)]
     above = (predictions > chosen[:, None]).sum(-1)
-    return inside & (above < k) & xp.isfinite(predictions).all(-1)
+    return inside & (above < int(k)) & xp.isfinite(predictions).all(-1)
 
 
 @op

@@ -386,14 +386,19 @@ def _inflated(data: bytes, kind: str, most: int) -> bytes:
 
 
 @op(name="decode_raw")
-def _decode_raw(bytes: Spec, out_type: DType, little_endian: bool = True) -> Spec:
+def _decode_raw(bytes: Spec, out_type: DType, little_endian: bool = True, fixed_length: int | None = None) -> Spec:
     """Reinterprets the bytes of each string as numbers, along a new last axis.
+
+    With `fixed_length` each string is first cut to that many bytes, or filled up with zeros.
 
     InvalidArgumentError if the strings differ in length, or the length is not a multiple of a number's size.
     """
     if out_type.family in ("string", "resource"):
         raise TypeError(f"bytes are no {out_type.name}")
-    return Spec(out_type, bytes.only(STRING).shape.concatenate(TensorShape.vector(None)))
+    if fixed_length is not None and (fixed_length <= 0 or fixed_length % out_type.size):
+        raise ValueError(f"fixed_length {fixed_length} is not a whole number of elements of {out_type.size} bytes")
+    count = None if fixed_length is None else fixed_length // out_type.size
+    return Spec(out_type, bytes.only(STRING).shape.concatenate(TensorShape.vector(count)))
 
 
 _decode_raw.no_gradient("bytes do not vary smoothly")
@@ -401,12 +406,14 @@ costs(_decode_raw, 10.0)
 
 
 @_decode_raw.kernel(CPU, fresh=True)
-def _(xp: Namespace, texts: Array, *, out_type: DType, little_endian: bool) -> Array:
+def _(xp: Namespace, texts: Array, *, out_type: DType, little_endian: bool, fixed_length: int | None) -> Array:
     flat = to_list(np.asarray(texts, object))
+    if fixed_length is not None:
+        flat = [text[:fixed_length].ljust(fixed_length, b"\0") for text in flat]
     lengths = {len(text) for text in flat}
     if len(lengths) > 1:
         raise ValueError(f"strings of {min(lengths)} and of {max(lengths)} bytes cannot be decoded together")
-    length = lengths.pop() if lengths else 0
+    length = lengths.pop() if lengths else fixed_length or 0
     if length % out_type.size:
         raise ValueError(f"{length} bytes are not a whole number of elements of {out_type.size} bytes")
     part = out_type.real.size  # a complex number is two
@@ -420,15 +427,17 @@ def decode_raw(
     little_endian: bool = True,
     name: str | None = None,
     bytes: TensorLike | None = None,
+    fixed_length: int | None = None,
 ) -> Tensor:
     """Reinterprets the bytes of each string as numbers, along a new last axis.
 
     Args:
-        input_bytes: strings of one length.
+        input_bytes: strings, of one length without `fixed_length`.
         out_type: the dtype of the numbers.
         little_endian: whether the lowest byte of a number comes first.
         name: the name of the operation.
         bytes: another name for `input_bytes`.
+        fixed_length: the number of bytes that each string is first cut to, or filled up to with zeros.
 
     Examples:
         >>> await session.run(af.decode_raw("ab", af.uint8))
@@ -437,4 +446,4 @@ def decode_raw(
     texts = bytes if input_bytes is None else input_bytes
     if texts is None or out_type is None:
         raise ValueError("decode_raw needs input_bytes and out_type")
-    return _decode_raw(texts, as_dtype(out_type), little_endian, name=name)
+    return _decode_raw(texts, as_dtype(out_type), little_endian, fixed_length, name=name)

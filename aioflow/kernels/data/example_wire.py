@@ -103,7 +103,12 @@ def _floats(data: bytes, begin: int, end: int) -> AnyArray:
 
 
 def make_feature(values: Any) -> bytes:
-    """The bytes of one feature: strings, floats or integers, one or several. TypeError for anything else."""
+    """The bytes of one feature: strings, floats or integers, one or several; None for one without a kind.
+
+    TypeError for anything else.
+    """
+    if values is None:
+        return b""
     if isinstance(values, (bytes, str)):
         values = [values]
     if not isinstance(values, np.ndarray) and isinstance(values, Iterable):

@@ -76,9 +76,12 @@ def _member(value: Any, name: str, other: str = "") -> Any:
 
 
 def _values(name: str, feature: Any) -> Any:
+    """The values of a feature; None if it has no kind."""
+    if feature == {}:
+        return None
     for kind, (dtype, convert) in _KINDS.items():
         other = kind.replace("List", "_list")
-        if not _mapping(feature, name).keys() - {kind, other} and feature:
+        if not _mapping(feature, name).keys() - {kind, other}:
             values = _member(_member(feature, kind, other), "value") or []
             if not isinstance(values, list):
                 raise ValueError(f"the values of {name!r} must be an array in brackets")

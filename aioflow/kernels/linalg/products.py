@@ -18,7 +18,7 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.graph.building import same_graph, transactional
-from aioflow.graph.convert import NumberLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, constant_value, convert_to_tensor
 from aioflow.graph.op import T, op
 from aioflow.graph.operation import Tensor
 from aioflow.graph.operators import OPERATORS
@@ -370,7 +370,7 @@ def tensordot(a: NumberLike, b: NumberLike, axes: Any, name: str | None = None) 
         a: a tensor of known rank.
         b: another of the same dtype.
         axes: two sequences of equal length, or two numbers: the axes of a and of b to sum over; or one number: that
-            many of a's last axes and b's first.
+            many of a's last axes and b's first. A tensor must be known when the graph is built.
         name: the name of the result.
 
     Raises:
@@ -406,6 +406,11 @@ def _known_rank(tensor: Tensor) -> int:
 
 
 def _met(axes: Any, rank_a: int, rank_b: int) -> tuple[list[int], list[int]]:
+    if isinstance(axes, Tensor):
+        value = constant_value(axes)
+        if value is None:
+            raise TypeError(f"tensordot: the axes must be known when the graph is built, and are not: {axes!r}")
+        axes = value.tolist()
     if isinstance(axes, (int, np.integer)):
         if not 0 <= axes <= min(rank_a, rank_b):
             raise ValueError(f"tensordot: ranks {rank_a} and {rank_b} do not have {axes} axes in common")

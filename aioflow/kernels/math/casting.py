@@ -1,6 +1,7 @@
 """One dtype to another."""
 
 from collections.abc import Callable
+from typing import overload
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import NumberLike, convert_to_tensor
@@ -8,6 +9,7 @@ from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
+from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels.families import CPU, GPU, fitting
 from aioflow.kernels.math.narrow import cast_narrow
 from aioflow.tensors import dtypes
@@ -57,9 +59,13 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
     return lambda x: x.astype(dtype)
 
 
+@overload
+def cast(x: NumberLike, dtype: DTypeLike, name: str | None = None) -> Tensor: ...
+@overload
+def cast(x: SparseTensor, dtype: DTypeLike, name: str | None = None) -> SparseTensor: ...
 @transactional
-def cast(x: NumberLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
-    """`x` with that dtype, itself if it has it already.
+def cast(x: NumberLike | SparseTensor, dtype: DTypeLike, name: str | None = None) -> Tensor | SparseTensor:
+    """`x` with that dtype, itself if it has it already; of a SparseTensor, with its values of that dtype.
 
     Floats become integers by cutting off the fraction; outside the range of the dtype the result is undefined. Complex
     numbers become real by dropping the imaginary part. True becomes 1. Every number but 0 becomes true, also NaN and
@@ -69,7 +75,10 @@ def cast(x: NumberLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
         >>> await session.run(af.cast([1.7, -1.7], af.int32))
         array([ 1, -1], dtype=int32)
     """
-    tensor, wanted = convert_to_tensor(x), as_dtype(dtype)
+    wanted = as_dtype(dtype)
+    if isinstance(x, SparseTensor):
+        return SparseTensor(x.indices, cast(x.values, wanted, name), x.dense_shape)
+    tensor = convert_to_tensor(x)
     if tensor.dtype is wanted:
         return tensor
     return (cast_narrow if {tensor.dtype, wanted} & NARROW else _cast)(tensor, wanted, name=name)

@@ -14,6 +14,7 @@ from aioflow.graph.op import Op, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.array.constants import identity, zeros_like
+from aioflow.kernels.array.dynamic_axes import dynamic_axis
 from aioflow.kernels.array.select import masked
 from aioflow.kernels.families import CPU, GPU, NARROW, SLOW, costs, elements, shape_vector
 from aioflow.kernels.math.arithmetic import add, add_n
@@ -98,6 +99,7 @@ def _running(made: Op[Tensor], function: str, start: int) -> None:
         return running
 
     costs(made, 2.0)
+    dynamic_axis(made)
 
 
 def _part(axis: int, rank: int, part: slice) -> tuple[slice, ...]:
@@ -309,3 +311,4 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
 
 
 costs(cumulative_logsumexp, 2 * SLOW)
+dynamic_axis(cumulative_logsumexp)

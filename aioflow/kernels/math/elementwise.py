@@ -7,7 +7,7 @@ from aioflow.graph.op import T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.array.select import masked, select
-from aioflow.kernels.families import CPU, GPU, NARROW, SLOW, broadcast_gradient, costs, elementwise, ufunc
+from aioflow.kernels.families import CPU, GPU, NARROW, SLOW, broadcast_gradient, costs, elementwise, keeps_zeros, ufunc
 from aioflow.kernels.math import onednn_elementwise
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import not_equal
@@ -367,6 +367,7 @@ def _(xp: Namespace, x: Array) -> Array:
     return xp.tanh(x * 0.5) * 0.5 + 0.5
 
 
+keeps_zeros(abs, negative, sign, sqrt, square, tanh)
 __all__ = ["abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "exp", "expm1",
            "log", "log1p", "negative", "reciprocal", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt",
            "square", "tan", "tanh"]  # fmt: skip

@@ -1,25 +1,24 @@
-"""Reductions along some axes or all: sums, means, products, extremes and their indices, variances and norms."""
+"""Reductions along some axes or all: sums, means, products, extremes and their indices, and norms."""
 
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from aioflow.graph.building import same_graph, transactional
-from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
+from aioflow.kernels.array.dynamic_axes import dynamic_reduction, order_with_last, permute
 from aioflow.kernels.families import CPU, GPU, NARROW, SLOW, costs, fitting, shape_vector, shaped_like
-from aioflow.kernels.math.arithmetic import squared_difference
 from aioflow.kernels.math.broadcasting import Axis, axes_of, counted, reduced, spread
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import equal
 from aioflow.kernels.math.complex import conj, real
 from aioflow.kernels.math.cumulative import product_of_others
-from aioflow.kernels.math.elementwise import exp, sqrt
+from aioflow.kernels.math.elementwise import exp
 from aioflow.kernels.math.no_nan import div_no_nan
 from aioflow.tensors.dtypes import (
     BOOL,
@@ -83,6 +82,7 @@ def _reduction(made: Op[Tensor], ufunc: str, function: str, start: Callable[[DTy
         return reduced
 
     costs(made, 1.0)
+    dynamic_reduction(made)
 
 
 def _sizes_of(sizes: tuple[int, ...], axes: tuple[int, ...] | None, keep: bool) -> tuple[int, ...]:
@@ -126,6 +126,7 @@ reduce_sum.gradient(lambda op, dy: _spread_back(op, dy))
 reduce_mean.gradient(lambda op, dy: _spread_back(op, dy, mean=True))
 _reduction(reduce_sum, "add", "sum")
 costs(reduce_mean, 1.0)
+dynamic_reduction(reduce_mean)
 
 
 @reduce_sum.kernel(GPU, fresh=True, binds=True, only={float32, float64}, priority=1)
@@ -184,6 +185,7 @@ def count_nonzero(input_tensor: Spec, axis: Axis = None, keepdims: bool | None =
 
 count_nonzero.no_gradient("a count does not vary smoothly")
 costs(count_nonzero, 1.0)
+dynamic_reduction(count_nonzero)
 
 
 @count_nonzero.kernel(CPU, GPU, fresh=True, binds=True)
@@ -333,6 +335,7 @@ def _(xp: Namespace, node: NodeView) -> Reduce:
 
 
 costs(reduce_logsumexp, SLOW)
+dynamic_reduction(reduce_logsumexp)
 
 
 @op
@@ -413,9 +416,14 @@ def _positions(x: Spec, axis: int | None, output_type: DType) -> Spec:
     return Spec(output_type, reduced(x.only(FLOAT, INTEGER, BOOL), axis, False))
 
 
+def _positions_along(made: Op[Tensor], x: Tensor, axis: Tensor, output_type: DType) -> Tensor:
+    return made(permute(x, order_with_last(x, axis)), -1, output_type=output_type)
+
+
 for _made in (argmax, argmin):
     _made.no_gradient("an index does not vary smoothly")
     costs(_made, 1.0)
+    _made.dynamic("axis")(functools.partial(_positions_along, _made))
 
     @_made.kernel(CPU, GPU, fresh=True, binds=True)
     def _(xp: Namespace, node: NodeView, name: str = _made.name) -> Callable[[Array], Array]:
@@ -463,36 +471,4 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
 
 
 costs(reduce_euclidean_norm, 2.0)
-
-
-@transactional
-def reduce_variance(
-    input_tensor: NumberLike, axis: int | Sequence[int] | None = None, keepdims: bool = False, name: str | None = None
-) -> Tensor:
-    """The mean squared distance from the mean along the axes, all if None; a real number. TypeError for integers.
-
-    Examples:
-        >>> await session.run(af.reduce_variance([1.0, 5.0]))
-        np.float32(4.0)
-    """
-    x = convert_to_tensor(input_tensor)
-    if not x.dtype.is_differentiable:
-        raise TypeError(f"reduce_variance: the input must be real or complex, not {x.dtype.name}")
-    with same_graph(x).name_scope(name or "reduce_variance") as scope:
-        distance = squared_difference(x, reduce_mean(x, axis, keepdims=True))
-        return reduce_mean(real(distance), axis, keepdims, name=scope)
-
-
-@transactional
-def reduce_std(
-    input_tensor: NumberLike, axis: int | Sequence[int] | None = None, keepdims: bool = False, name: str | None = None
-) -> Tensor:
-    """The standard deviation along the axes, all if None: the square root of `reduce_variance`.
-
-    Examples:
-        >>> await session.run(af.reduce_std([1.0, 3.0]))
-        np.float32(1.0)
-    """
-    x = convert_to_tensor(input_tensor)
-    with same_graph(x).name_scope(name or "reduce_std") as scope:
-        return sqrt(reduce_variance(x, axis, keepdims), name=scope)
+dynamic_reduction(reduce_euclidean_norm)

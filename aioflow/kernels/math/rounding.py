@@ -1,9 +1,10 @@
 """Rounding, clipping, and tests for NaN and infinity."""
 
-from typing import Final
+from typing import Final, overload
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import NumberLike, convert_to_tensor
+from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.op import Op, op
 from aioflow.graph.operation import Tensor
 from aioflow.graph.operators import OPERATORS
@@ -116,11 +117,21 @@ is_nan: Final = _test(
 )
 
 
+@overload
+def clip_by_value(  # type: ignore[overload-overlap]
+    t: IndexedSlices, clip_value_min: NumberLike, clip_value_max: NumberLike, name: str | None = None
+) -> IndexedSlices: ...
+@overload
+def clip_by_value(
+    t: NumberLike, clip_value_min: NumberLike, clip_value_max: NumberLike, name: str | None = None
+) -> Tensor: ...
 @transactional
 def clip_by_value(
     t: NumberLike, clip_value_min: NumberLike, clip_value_max: NumberLike, name: str | None = None
-) -> Tensor:
+) -> Tensor | IndexedSlices:
     """`t`, but nowhere below `clip_value_min` nor above `clip_value_max`, which broadcast to its shape.
+
+    IndexedSlices stay such, with their values clipped.
 
     The gradient is that of `minimum` and `maximum`: 0 where a limit took effect. ValueError if a limit does not
     broadcast to the shape of `t`.
@@ -129,6 +140,8 @@ def clip_by_value(
         >>> await session.run(af.clip_by_value([-2.0, 0.5, 9.0], 0.0, 1.0))
         array([0. , 0.5, 1. ], dtype=float32)
     """
+    if isinstance(t, IndexedSlices):
+        return IndexedSlices(clip_by_value(t.values, clip_value_min, clip_value_max, name), t.indices, t.dense_shape)
     tensor = convert_to_tensor(t)
     clipped = maximum(minimum(tensor, clip_value_max), clip_value_min, name=name)
     if not clipped.shape.is_compatible_with(tensor.shape):

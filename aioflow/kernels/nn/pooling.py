@@ -11,12 +11,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow.graph.convert import NumberLike
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Ints, Op, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
-from aioflow.kernels.array.shapes import shape_of
+from aioflow.kernels.array.concat import unstack
+from aioflow.kernels.array.shapes import reshape, shape, shape_of
 from aioflow.kernels.families import CPU, GPU, elements
 from aioflow.kernels.nn import onednn_pooling
 from aioflow.kernels.nn.activation import Binding, Function, same_shape, wide
@@ -327,6 +328,19 @@ _max_pool, max_pool_grad, max_pool_grad_grad = max_pooling("max_pool", 2)
 _avg_pool, avg_pool_grad = mean_pooling("avg_pool", 2)
 
 
+def _max_of_channels(images: Tensor, count: int, strides: Sequence[int], name: str | None) -> Tensor:
+    """The highest of each `count` channels one after the other: the channels as the rows of images."""
+    channels = known.size_at(images.spec.with_rank(4, "value"), 3)
+    if tuple(strides) != (1, 1, 1, count) or channels is None or channels % count:
+        raise ValueError(
+            f"max_pool: a window [1, 1, 1, {count}] of channels moves by as much, and {count} divides their number: "
+            f"the strides are {list(strides)}, the images {images.shape}"
+        )
+    each = (1, count, 1, 1)
+    highest = _max_pool(reshape(images, [-1, channels, 1, 1]), each, each, "VALID")
+    return reshape(highest, [*unstack(shape(images), 4)[:3], channels // count], name=name)
+
+
 # For users
 
 
@@ -343,7 +357,8 @@ def max_pool(
 
     Args:
         value: images [batch, height, width, channels], or [batch, channels, height, width] with 'NCHW'.
-        ksize: the size of the window: one number, one for height and width each, or one per axis of `value`.
+        ksize: the size of the window: one number, one for height and width each, or one per axis of `value`. A window
+            of channels alone, as [1, 1, 1, 2], moves by its size.
         strides: by how much the window moves, given as `ksize` is.
         padding: "SAME" or "VALID".
         data_format: "NHWC" or "NCHW".
@@ -355,6 +370,8 @@ def max_pool(
         TensorShape([1, 2, 2, 3])
     """
     images = either(value, input, "value, input")
+    if data_format == "NHWC" and isinstance(ksize, (list, tuple)) and [*ksize[:3]] == [1, 1, 1] != [*ksize[1:]]:
+        return _max_of_channels(convert_to_tensor(images), ksize[3], per_axis(strides, data_format), name)
     return _max_pool(
         images, per_axis(ksize, data_format), per_axis(strides, data_format), padding, data_format, name=name
     )

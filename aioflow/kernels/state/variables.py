@@ -187,11 +187,14 @@ assign_variable.no_gradient("it changes state; the gradient of the assigned valu
 
 
 def _update(name: str, ufunc: str, doc: str) -> Op[Tensor]:
-    """An op that replaces the variable's value by ufunc(value, delta), atomically."""
+    """An op that replaces the variable's value by ufunc(value, delta), atomically.
+
+    The delta has the variable's shape or is one number for all of it; other shapes are not broadcast.
+    """
 
     def rule(handle: Spec, value: Spec) -> Spec:
         item = _value_of(handle).only(NUMERIC).same_dtype(value)
-        if not dtypes.broadcast_shapes(item.shape, value.shape).is_compatible_with(item.shape):
+        if value.rank != 0 and not value.shape.is_compatible_with(item.shape):
             raise ValueError(f"a value of shape {value.shape} cannot update a variable of shape {item.shape}")
         return item
 
@@ -203,7 +206,14 @@ def _update(name: str, ufunc: str, doc: str) -> Op[Tensor]:
     def _(ctx: Context, state: VariableState, value: Array) -> Array:
         ctx.step.check()
         function = getattr(ctx.xp, ufunc)
-        return state.change(lambda present: function(present, value, out=present), ctx.step.journal)
+
+        def update(present: Array) -> None:
+            if value.shape and value.shape != present.shape:
+                sizes = f"{list(value.shape)} cannot update {state.name!r} of shape {list(present.shape)}"
+                raise errors.InvalidArgumentError(f"a value of shape {sizes}")
+            function(present, value, out=present)
+
+        return state.change(update, ctx.step.journal)
 
     return made
 

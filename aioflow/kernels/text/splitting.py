@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike
+from aioflow.graph.convert import TensorLike, TextLike
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op, op
 from aioflow.graph.sparse_tensor import SparseTensor
@@ -37,14 +37,15 @@ def _pieces(source: Spec) -> tuple[Spec, Spec, Spec]:
     )
 
 
-def _kernel(made: Op[Any], splitter: Callable[[NodeView], Split]) -> None:
-    """Declare the kernel, and that the op has no gradient."""
+def _kernel(made: Op[Any], splitter: Callable[[NodeView], Callable[..., Split]]) -> None:
+    """Declare the kernel, by the function of a node and of the inputs after the first, and that it has no gradient."""
     made.no_gradient("text does not vary smoothly")
     costs(made, 2 * TEXT)
 
     @made.kernel(CPU, fresh=True, binds=True)
-    def _(xp: Namespace, node: NodeView) -> Callable[[Array], tuple[Array, Array, Array]]:
-        return functools.partial(_parts, splitter(node))
+    def _(xp: Namespace, node: NodeView) -> Callable[..., tuple[Array, Array, Array]]:
+        split_by = splitter(node)
+        return lambda source, *marks: _parts(split_by(*marks), source)
 
 
 def _parts(split: Split, source: Array) -> tuple[Array, Array, Array]:
@@ -61,11 +62,12 @@ def _parts(split: Split, source: Array) -> tuple[Array, Array, Array]:
 
 
 @op(name="string_split")
-def _string_split(source: Spec, delimiter: str = " ", skip_empty: bool = True) -> tuple[Spec, Spec, Spec]:
+def _string_split(source: Spec, delimiter: Spec, skip_empty: bool = True) -> tuple[Spec, Spec, Spec]:
     """The parts of each string between bytes that are in `delimiter`, or each byte if that is empty.
 
     The parts of a sparse matrix: indices, values, dense_shape. With `skip_empty` empty parts are left out.
     """
+    delimiter.only(STRING).with_rank(0, "delimiter")
     return _pieces(source)
 
 
@@ -78,9 +80,9 @@ def _string_split_v2(source: Spec, sep: str = "", maxsplit: int = -1) -> tuple[S
     return _pieces(source)
 
 
-def _at_any(node: NodeView) -> Split:
-    marks, skip = node.attrs["delimiter"].encode(), node.attrs["skip_empty"]
-    return functools.partial(_split_at, marks, bytes.maketrans(marks, marks[:1] * len(marks)), skip)
+def _at_any(skip_empty: bool, delimiter: Array) -> Split:
+    marks: bytes = delimiter.item()
+    return functools.partial(_split_at, marks, bytes.maketrans(marks, marks[:1] * len(marks)), skip_empty)
 
 
 def _split_at(marks: bytes, same: bytes, skip_empty: bool, text: bytes) -> list[bytes]:
@@ -90,10 +92,10 @@ def _split_at(marks: bytes, same: bytes, skip_empty: bool, text: bytes) -> list[
     return [item for item in items if item] if skip_empty else items
 
 
-_kernel(_string_split, _at_any)
+_kernel(_string_split, lambda node: functools.partial(_at_any, node.attrs["skip_empty"]))
 _kernel(
     _string_split_v2,
-    lambda node: lambda text: text.split(node.attrs["sep"].encode() or None, node.attrs["maxsplit"]),
+    lambda node: lambda: lambda text: text.split(node.attrs["sep"].encode() or None, node.attrs["maxsplit"]),
 )
 _SPARSE: Final = "SparseTensor"
 
@@ -106,9 +108,9 @@ def _check_result(result_type: str) -> None:
 @transactional
 def string_split(
     source: TensorLike,
-    sep: str | None = None,
+    sep: TextLike | None = None,
     skip_empty: bool = True,
-    delimiter: str | None = None,
+    delimiter: TextLike | None = None,
     result_type: str = _SPARSE,
     name: str | None = None,
 ) -> SparseTensor:

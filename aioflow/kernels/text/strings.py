@@ -14,6 +14,9 @@ from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Ints, Op, op
 from aioflow.graph.operation import Tensor
 from aioflow.kernels import known
+from aioflow.kernels.array.arrays import reverse
+from aioflow.kernels.array.dynamic_axes import reduced as reduced_along
+from aioflow.kernels.array.shapes import reshape
 from aioflow.kernels.families import CPU, TEXT, costs
 from aioflow.kernels.math.broadcasting import Axis, axes_of, reduced
 from aioflow.kernels.text.regex import compiled, rewriting
@@ -349,6 +352,11 @@ def _(xp: Namespace, node: NodeView) -> Function:
 def _reduce_join(inputs: Spec, axis: Axis, keep_dims: bool = False, separator: str = "") -> Spec:
     """The strings joined along one axis after the other, all axes from the last to the first if None."""
     return inputs.only(STRING).with_shape(reduced(inputs, axis, keep_dims))
+
+
+@_reduce_join.dynamic("axis")
+def _(inputs: Tensor, axis: Tensor, keep_dims: bool, separator: str) -> Tensor:
+    return reduced_along(_reduce_join, inputs, reverse(reshape(axis, [-1]), [0]), keep_dims, separator)
 
 
 @_reduce_join.makes

@@ -172,11 +172,11 @@ class _Group:
         wanted = requested(operation)
         part = conflict(self._wanted, wanted)
         if part in SOFT_PARTS and self._rules.soft:
-            self._wanted = without_device(self._wanted.merge(wanted))
+            self._wanted = without_device(self._wanted.make_merged_spec(wanted))
             return
         if part is not None:
             raise self._torn(self._stated[part], operation)
-        self._wanted = self._wanted.merge(wanted)
+        self._wanted = self._wanted.make_merged_spec(wanted)
         for each in PARTS:
             if getattr(wanted, each) is not None:
                 self._stated.setdefault(each, operation)
@@ -192,7 +192,7 @@ class _Group:
                 kinds = self._kinds & self._rules.kinds_of(operation.definition, specs)
                 wanted = requested(operation)
                 if conflict(self._wanted, wanted) is None:
-                    wanted = self._wanted.merge(wanted)
+                    wanted = self._wanted.make_merged_spec(wanted)
                     if self._rules.exactly(wanted, kinds):
                         self._wanted, self._kinds = wanted, kinds
 
@@ -322,7 +322,7 @@ def _fixed(group: Together, homes: Mapping[Hashable, str]) -> DeviceSpec | None:
     for each in (*asked, *map(requested, (*group.absent, *plain))):
         if conflict(wanted, each) is not None:
             return None
-        wanted = wanted.merge(each)
+        wanted = wanted.make_merged_spec(each)
     return wanted
 
 
@@ -345,7 +345,7 @@ def _merged(node: Node, wanted: DeviceSpec, rules: Rules) -> DeviceSpec | None:
         asked = requested(operation)
         if conflict(wanted, asked) is not None:
             return None
-        wanted = wanted.merge(asked)
+        wanted = wanted.make_merged_spec(asked)
     if rules.exactly(wanted) and not rules.exactly(wanted, rules.kinds(node)):
         return None
     return wanted

@@ -80,8 +80,8 @@ def test_the_shape_is_exact_where_it_can_be(case, x):
 
 
 ERRORS = {
-    "a mask": (lambda x: x[placeholder(bool_, [4])], TypeError, r"af\.boolean_mask\(tensor, mask\)"),
-    "a mask of an array": (lambda x: x[np.array([True, False, True, True])], TypeError, r"af\.boolean_mask"),
+    "a mask beside an index": (lambda x: x[placeholder(bool_, [4]), 0], TypeError, r"af\.boolean_mask\(tensor, mask\)"),
+    "a mask of an array beside an index": (lambda x: x[0, np.array([True, False])], TypeError, r"af\.boolean_mask"),
     "a mask of a list": (lambda x: x[[True, False, True, True]], TypeError, r"af\.boolean_mask"),
     "a truth value": (lambda x: x[True], TypeError, r"af\.boolean_mask"),
     "a list of indices": (lambda x: x[[0, 2]], TypeError, r"\[0, 2\] is not a valid index.*af\.gather"),

@@ -214,7 +214,7 @@ def test_json_is_parsed_as_tensorflow_does():
 @pytest.mark.parametrize(
     "words",
     [
-        "", "[]", "[" * 100_000, '{"features": 1}', '{"other": {}}', '{"features": {"feature": {"a": {}}}}',
+        "", "[]", "[" * 100_000, '{"features": 1}', '{"other": {}}',
         '{"features": {"feature": {"a": {"int64List": {"value": [1.5]}}}}}',
         '{"features": {"feature": {"a": {"int64List": {"value": [9223372036854775808]}}}}}',
         '{"features": {"feature": {"a": {"bytesList": {"value": ["*"]}}}}}',
@@ -760,3 +760,19 @@ def test_positions_of_one_example_are_not_paired_with_values_of_another():
 def test_a_fixed_length_that_is_open_is_refused_when_built(parser):
     with pytest.raises(ValueError, match=r"shape .* of a FixedLenFeature must be known; for any number"):
         PARSERS[parser]([features_of(**GOOD)], {"x": af.FixedLenFeature([None], af.float32)})
+
+
+def test_strings_of_any_length_are_decoded_at_a_fixed_length():
+    numbers = af.decode_raw(text("abcd", "a"), af.uint16, fixed_length=2)
+    assert numbers.shape == [2, 1]
+    assert evaluate(numbers).tolist() == [[0x6261], [0x61]]
+    assert evaluate(af.decode_raw(text(), af.uint8, fixed_length=3)).shape == (0, 3)
+    with pytest.raises(ValueError, match="fixed_length 3 is not a whole number of elements of 2 bytes"):
+        af.decode_raw(text("ab"), af.uint16, fixed_length=3)
+
+
+def test_a_feature_in_json_without_a_kind_counts_as_missing():
+    example = af.decode_json_example('{"features": {"feature": {"a": {}, "b": {"int64List": {"value": [2]}}}}}')
+    kinds = {name: af.FixedLenFeature([], af.int64, 7) for name in "ab"}
+    found = af.parse_single_example(example, kinds)
+    assert evaluate([found["a"], found["b"]]) == [7, 2]

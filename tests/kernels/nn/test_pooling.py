@@ -121,3 +121,14 @@ def test_empty_images_and_gradients_of_open_shape(pool):
     assert dx.shape is x.shape
     for shape, pooled in [((0, 4, 4, 2), (0, 2, 2, 2)), ((3, 5, 1, 2), (3, 3, 1, 2)), ((2, 0, 3, 2), (2, 0, 2, 2))]:
         assert [v.shape for v in evaluate([y, dx], {x: np.ones(shape, np.float32)})] == [pooled, shape]
+
+
+def test_a_window_of_channels_takes_the_highest_of_each_group():
+    x = constant(np.array([3.0, 1, 2, 5, 4, 6, 0, 7], np.float32).reshape(1, 2, 1, 4))
+    highest = max_pool(x, [1, 1, 1, 2], [1, 1, 1, 2], "VALID")
+    assert evaluate(highest).tolist() == [[[[3, 5]], [[6, 7]]]]
+    slope = gradients(highest, x)[0]
+    assert evaluate(slope).ravel().tolist() == [1, 0, 0, 1, 0, 1, 0, 1]
+    for window, strides in ([1, 1, 1, 3], [1, 1, 1, 3]), ([1, 1, 1, 2], 1):
+        with pytest.raises(ValueError, match=r"a window \[1, 1, 1, .\] of channels moves by as much, and . divides"):
+            max_pool(x, window, strides, "VALID")

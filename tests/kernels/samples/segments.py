@@ -1,7 +1,7 @@
 import numpy as np
 
 from aioflow.kernels.array import sorting
-from aioflow.kernels.math import cumulative, histograms, reduction
+from aioflow.kernels.math import cumulative, histograms, reduction, variance
 from aioflow.kernels.math import segments as families
 from aioflow.kernels.math import unsorted_segments as unsorted
 from aioflow.kernels.sparse import sparse_segments as sparse
@@ -228,8 +228,8 @@ for axis, exclusive, reverse in [(0, False, False), (1, True, False), (-1, False
 for axis, keepdims in [(None, False), (1, False), (-1, True), ((0, 2), False)]:
     for op, reference in [
         (reduction.reduce_euclidean_norm, lambda x, **kw: np.sqrt(np.sum(np.abs(x) ** 2, **kw))),
-        (reduction.reduce_variance, np.var),
-        (reduction.reduce_std, np.std),
+        (variance.reduce_variance, np.var),
+        (variance.reduce_std, np.std),
     ]:
         for inputs in (x, x + 1j * x[::-1]):
             made = lambda x, o=op, a=axis, k=keepdims: o(x, a, k)  # noqa: E731
