@@ -193,6 +193,7 @@ from aioflow.layers import regularizers as regularizers
 from aioflow.layers.model import Input as Input
 from aioflow.layers.model import Model as Model
 from aioflow.layers.model import Sequential as Sequential
+from aioflow.library import audio as audio
 from aioflow.library import bitwise as bitwise
 from aioflow.library import collectives as collectives
 from aioflow.library import debugging as debugging
@@ -211,6 +212,7 @@ from aioflow.library import math as math
 from aioflow.library import metrics as metrics
 from aioflow.library import nn as nn
 from aioflow.library import python_io as python_io
+from aioflow.library import quantization as quantization
 from aioflow.library import queue_names as queue
 from aioflow.library import random as random
 from aioflow.library import resource_loader as resource_loader
@@ -225,6 +227,7 @@ from aioflow.library.accumulators import Barrier as Barrier
 from aioflow.library.accumulators import ConditionalAccumulator as ConditionalAccumulator
 from aioflow.library.accumulators import ConditionalAccumulatorBase as ConditionalAccumulatorBase
 from aioflow.library.accumulators import SparseConditionalAccumulator as SparseConditionalAccumulator
+from aioflow.library.approximate_top_k import approx_top_k as approx_top_k
 from aioflow.library.arrays import arg_max as arg_max
 from aioflow.library.arrays import arg_min as arg_min
 from aioflow.library.arrays import gather_nd as gather_nd
@@ -264,6 +267,12 @@ from aioflow.library.critical_section import CriticalSection as CriticalSection
 from aioflow.library.custom_gradient import custom_gradient as custom_gradient
 from aioflow.library.custom_gradient import grad_pass_through as grad_pass_through
 from aioflow.library.custom_gradient import recompute_grad as recompute_grad
+from aioflow.library.fake_quantisation import fake_quant_with_min_max_args as fake_quant_with_min_max_args
+from aioflow.library.fake_quantisation import fake_quant_with_min_max_args_gradient as fake_quant_with_min_max_args_gradient
+from aioflow.library.fake_quantisation import fake_quant_with_min_max_vars as fake_quant_with_min_max_vars
+from aioflow.library.fake_quantisation import fake_quant_with_min_max_vars_gradient as fake_quant_with_min_max_vars_gradient
+from aioflow.library.fake_quantisation import fake_quant_with_min_max_vars_per_channel as fake_quant_with_min_max_vars_per_channel
+from aioflow.library.fake_quantisation import fake_quant_with_min_max_vars_per_channel_gradient as fake_quant_with_min_max_vars_per_channel_gradient
 from aioflow.library.fourier import fft as fft
 from aioflow.library.fourier import fft2d as fft2d
 from aioflow.library.fourier import fft3d as fft3d
@@ -308,6 +317,10 @@ from aioflow.library.partitioners import fixed_size_partitioner as fixed_size_pa
 from aioflow.library.partitioners import min_max_variable_partitioner as min_max_variable_partitioner
 from aioflow.library.partitioners import variable_axis_size_partitioner as variable_axis_size_partitioner
 from aioflow.library.printing import print as print
+from aioflow.library.quantised_numbers import dequantize as dequantize
+from aioflow.library.quantised_numbers import quantize as quantize
+from aioflow.library.quantised_numbers import quantize_v2 as quantize_v2
+from aioflow.library.quantised_numbers import quantized_concat as quantized_concat
 from aioflow.library.queues import FIFOQueue as FIFOQueue
 from aioflow.library.queues import PaddingFIFOQueue as PaddingFIFOQueue
 from aioflow.library.queues import PriorityQueue as PriorityQueue
@@ -444,6 +457,7 @@ from aioflow.session.reset import reset as reset
 from aioflow.tensors import nest as nest
 from aioflow.tensors.codecs import Saving as Saving
 from aioflow.tensors.dtypes import DType as DType
+from aioflow.tensors.dtypes import QUANTIZED_DTYPES as QUANTIZED_DTYPES
 from aioflow.tensors.dtypes import as_dtype as as_dtype
 from aioflow.tensors.dtypes import bfloat16 as bfloat16
 from aioflow.tensors.dtypes import bool_ as bool
@@ -462,18 +476,23 @@ from aioflow.tensors.dtypes import float8_e5m2 as float8_e5m2
 from aioflow.tensors.dtypes import float8_e5m2fnuz as float8_e5m2fnuz
 from aioflow.tensors.dtypes import float8_e8m0fnu as float8_e8m0fnu
 from aioflow.tensors.dtypes import int16 as int16
+from aioflow.tensors.dtypes import int16 as qint16
 from aioflow.tensors.dtypes import int2 as int2
 from aioflow.tensors.dtypes import int32 as int32
+from aioflow.tensors.dtypes import int32 as qint32
 from aioflow.tensors.dtypes import int4 as int4
 from aioflow.tensors.dtypes import int64 as int64
 from aioflow.tensors.dtypes import int8 as int8
+from aioflow.tensors.dtypes import int8 as qint8
 from aioflow.tensors.dtypes import resource as resource
 from aioflow.tensors.dtypes import string as string
+from aioflow.tensors.dtypes import uint16 as quint16
 from aioflow.tensors.dtypes import uint16 as uint16
 from aioflow.tensors.dtypes import uint2 as uint2
 from aioflow.tensors.dtypes import uint32 as uint32
 from aioflow.tensors.dtypes import uint4 as uint4
 from aioflow.tensors.dtypes import uint64 as uint64
+from aioflow.tensors.dtypes import uint8 as quint8
 from aioflow.tensors.dtypes import uint8 as uint8
 from aioflow.tensors.shape import Dimension as Dimension
 from aioflow.tensors.shape import TensorShape as TensorShape
@@ -492,100 +511,104 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "BatchQueue",
     "IndexedSlices", "IndexedSlicesSpec", "IndexedSlicesValue", "Initializer", "Input", "Link", "MapStagingArea",
     "MemoryUse", "MetaGraphDef", "Model", "NoGradient", "NodeStats", "NoneTensorSpec", "NotDifferentiable", "OpError",
     "Operation", "OptionalSpec", "PaddingFIFOQueue", "ParameterReport", "Placement", "Print", "PriorityQueue",
-    "QueueBase", "RandomShuffleQueue", "Rates", "ReaderBase", "RegisterGradient", "RequestBatcher", "RunMetadata",
-    "RunOptions", "Saving", "Sequential", "Session", "SparseConditionalAccumulator", "SparseFeature", "SparseTensor",
-    "SparseTensorSpec", "SparseTensorValue", "StagingArea", "TFRecordReader", "Template", "Tensor", "TensorArray",
-    "TensorArraySpec", "TensorHandle", "TensorShape", "TensorSpec", "TextLineReader", "TypeSpec",
+    "QUANTIZED_DTYPES", "QueueBase", "RandomShuffleQueue", "Rates", "ReaderBase", "RegisterGradient", "RequestBatcher",
+    "RunMetadata", "RunOptions", "Saving", "Sequential", "Session", "SparseConditionalAccumulator", "SparseFeature",
+    "SparseTensor", "SparseTensorSpec", "SparseTensorValue", "StagingArea", "TFRecordReader", "Template", "Tensor",
+    "TensorArray", "TensorArraySpec", "TensorHandle", "TensorShape", "TensorSpec", "TextLineReader", "TypeSpec",
     "UnconnectedGradients", "VERSION", "VarLenFeature", "Variable", "VariableAggregation", "VariableScope",
     "VariableSynchronization", "WholeFileReader", "__version__", "abs", "accumulate_n", "acos", "acosh", "activations",
     "add", "add_check_numerics_ops", "add_n", "add_to_collection", "add_to_collections", "all_variables", "angle",
-    "arg_max", "arg_min", "argmax", "argmin", "argsort", "as_dtype", "as_shape", "as_string", "asin", "asinh",
-    "assert_equal", "assert_greater", "assert_greater_equal", "assert_integer", "assert_less", "assert_less_equal",
-    "assert_near", "assert_negative", "assert_non_negative", "assert_non_positive", "assert_none_equal",
-    "assert_positive", "assert_proper_iterable", "assert_rank", "assert_rank_at_least", "assert_rank_in",
-    "assert_same_float_dtype", "assert_scalar", "assert_type", "assert_variables_initialized", "assign", "assign_add",
-    "assign_mul", "assign_sub", "atan", "atan2", "atanh", "batch_function", "batch_gather", "batch_scatter_update",
-    "batch_to_space", "batch_to_space_nd", "bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e", "betainc", "bfloat16",
-    "bincount", "bitcast", "bitwise", "bitwise_and", "bitwise_or", "bitwise_xor", "bool", "bool_", "boolean_mask",
-    "brackets", "broadcast_dynamic_shape", "broadcast_static_shape", "broadcast_to", "callbacks", "case", "cast",
-    "ceil", "check_learning_off", "check_numerics", "cholesky", "cholesky_solve", "clip_by_average_norm",
-    "clip_by_global_norm", "clip_by_norm", "clip_by_value", "collectives", "colocate_with", "compare", "complex",
-    "complex128", "complex64", "concat", "cond", "confusion_matrix", "conj", "constant", "constant_initializer",
-    "constraints", "container", "control_dependencies", "control_trigger", "convert_to_tensor",
-    "convert_to_tensor_or_indexed_slices", "convert_to_tensor_or_sparse_tensor", "cos", "cosh", "count_nonzero",
-    "count_up_to", "create_partitioned_variables", "cross", "cumprod", "cumsum", "cumulative_logsumexp",
-    "custom_gradient", "dashboard", "data", "debugging", "decode_base64", "decode_compressed", "decode_csv",
-    "decode_json_example", "decode_npy", "decode_raw", "delete_session_tensor", "depth_to_space",
-    "deserialize_many_sparse", "device", "diag", "diag_part", "digamma", "dimension_at_index", "dimension_value",
-    "disable_control_flow_v2", "disable_eager_execution", "disable_resource_variables", "disable_tensor_equality",
-    "disable_v2_behavior", "disable_v2_tensorshape", "distribute", "div", "div_no_nan", "divide", "divide_no_nan",
-    "double", "dtypes", "dynamic_partition", "dynamic_stitch", "edit_distance", "einsum", "enable_control_flow_v2",
-    "enable_resource_variables", "encode_base64", "ensure_shape", "enter", "equal", "erf", "erfc", "erfinv", "errors",
-    "executing_eagerly", "executing_eagerly_outside_functions", "exit", "exp", "expand_dims", "expm1",
-    "extract_image_patches", "eye", "fft", "fft2d", "fft3d", "fftnd", "fill", "fingerprint", "fixed_size_partitioner",
-    "float16", "float32", "float4_e2m1fn", "float64", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
-    "float8_e5m2fnuz", "float8_e8m0fnu", "floor", "floor_div", "floordiv", "floormod", "foldl", "foldr", "from_dense",
-    "gather", "gather_nd", "get_collection", "get_collection_ref", "get_default_graph", "get_default_session",
-    "get_local_variable", "get_logger", "get_seed", "get_session_handle", "get_session_tensor", "get_static_value",
-    "get_variable", "get_variable_scope", "gfile", "global_norm", "global_variables", "global_variables_initializer",
-    "glorot_normal_initializer", "glorot_uniform_initializer", "grad_pass_through", "gradients", "graph_util",
-    "greater", "greater_equal", "group", "guarantee_const", "half", "hessians", "histogram_fixed_width",
-    "histogram_fixed_width_bins", "identity", "identity_initializer", "identity_n", "ifft", "ifft2d", "ifft3d",
-    "ifftnd", "igamma", "igammac", "imag", "image", "import_graph_def", "initialize_all_tables",
-    "initialize_all_variables", "initialize_local_variables", "initialize_variables", "initializers", "int16", "int2",
-    "int32", "int4", "int64", "int8", "invert", "invert_permutation", "io", "irfftnd", "is_finite", "is_inf", "is_nan",
-    "is_non_decreasing", "is_numeric_tensor", "is_strictly_increasing", "is_symbolic_tensor", "is_tensor",
-    "is_variable_initialized", "launch", "layers", "lbeta", "left_shift", "less", "less_equal", "lgamma", "lin_space",
-    "linalg", "linspace", "listdiff", "local_variables", "local_variables_initializer", "log", "log1p",
-    "log_matrix_determinant", "log_sigmoid", "logging", "logical_and", "logical_not", "logical_or", "logical_xor",
-    "lookup", "loop_cond", "losses", "lossy", "make_ndarray", "make_template", "make_tensor_proto", "manip", "map_fn",
-    "masked", "matching_files", "math", "matmul", "matrix_band_part", "matrix_determinant", "matrix_diag",
-    "matrix_diag_part", "matrix_exponential", "matrix_inverse", "matrix_set_diag", "matrix_solve", "matrix_solve_ls",
-    "matrix_square_root", "matrix_transpose", "matrix_triangular_solve", "maximum", "merge", "meshgrid", "metrics",
-    "min_max_variable_partitioner", "minimum", "mod", "model_variables", "moving_average_variables", "multinomial",
-    "multiply", "multiply_no_nan", "name_scope", "ndtri", "negative", "nest", "newaxis", "next_iteration", "nn",
-    "no_gradient", "no_op", "no_regularizer", "norm", "not_equal", "nth_element", "numpy_function", "one_hot", "ones",
-    "ones_initializer", "ones_like", "onnx", "op_scope", "orthogonal_initializer", "pad", "parallel_stack",
-    "parameter_report", "parse_example", "parse_single_example", "parse_single_sequence_example", "parse_tensor",
-    "placeholder", "placeholder_with_default", "polygamma", "polyval", "population_count", "porting", "pow",
-    "prevent_gradient", "print", "py_func", "python_io", "qr", "queue", "random", "random_bernoulli", "random_crop",
-    "random_gamma", "random_index_shuffle", "random_normal", "random_normal_initializer", "random_poisson",
-    "random_shuffle", "random_uniform", "random_uniform_initializer", "range", "rank", "read_file", "real", "realdiv",
-    "reciprocal", "reciprocal_no_nan", "recompute_grad", "reduce_all", "reduce_any", "reduce_euclidean_norm",
-    "reduce_join", "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_std",
-    "reduce_sum", "reduce_variance", "regex_full_match", "regex_replace", "register_tensor_conversion_function",
-    "regularizers", "repeat", "report_uninitialized_variables", "required_space_to_batch_paddings", "reset",
-    "reset_default_graph", "reshape", "resource", "resource_loader", "resource_variables_enabled", "reverse",
-    "reverse_sequence", "reverse_v2", "rfftnd", "right_shift", "rint", "roll", "round", "rsqrt", "saturate_cast",
-    "saved_model", "scalar_mul", "scan", "scatter_add", "scatter_div", "scatter_max", "scatter_min", "scatter_mul",
-    "scatter_nd", "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "scatter_sub", "scatter_update",
-    "searchsorted", "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum", "select",
-    "self_adjoint_eig", "self_adjoint_eigvals", "sequence_mask", "serialize_many_sparse", "serialize_sparse",
-    "serialize_tensor", "serving", "set_difference", "set_intersection", "set_random_seed", "set_size", "set_union",
-    "setdiff1d", "sets", "shape", "shape_n", "sigmoid", "sign", "signal", "sin", "sinh", "size", "slice", "sort",
-    "space_to_batch", "space_to_batch_nd", "space_to_depth", "sparse", "sparse_add", "sparse_concat",
-    "sparse_dense_cwise_div", "sparse_dense_cwise_mul", "sparse_fill_empty_rows", "sparse_mask", "sparse_matmul",
-    "sparse_maximum", "sparse_merge", "sparse_minimum", "sparse_names", "sparse_placeholder", "sparse_reduce_max",
-    "sparse_reduce_max_sparse", "sparse_reduce_sum", "sparse_reduce_sum_sparse", "sparse_reorder", "sparse_reset_shape",
-    "sparse_reshape", "sparse_retain", "sparse_segment_mean", "sparse_segment_sqrt_n", "sparse_segment_sum",
-    "sparse_slice", "sparse_softmax", "sparse_split", "sparse_tensor_dense_matmul", "sparse_tensor_to_dense",
-    "sparse_to_dense", "sparse_to_indicator", "sparse_transpose", "spectral", "split", "sqrt", "square",
-    "squared_difference", "squeeze", "stack", "stack_close_v2", "stack_pop_v2", "stack_push_v2", "stack_v2",
-    "stop_gradient", "strided_slice", "string", "string_join", "string_length", "string_lower", "string_split",
-    "string_strip", "string_to_hash_bucket", "string_to_hash_bucket_fast", "string_to_hash_bucket_strong",
-    "string_to_number", "string_upper", "strings", "substr", "subtract", "summarize_value", "summary", "svd", "switch",
-    "switch_case", "tables_initializer", "tan", "tanh", "tensor_scatter_add", "tensor_scatter_nd_add",
-    "tensor_scatter_nd_max", "tensor_scatter_nd_min", "tensor_scatter_nd_sub", "tensor_scatter_nd_update",
-    "tensor_scatter_sub", "tensor_scatter_update", "tensordot", "tensorflow_files", "tile", "timestamp", "to_bfloat16",
-    "to_complex128", "to_complex64", "to_double", "to_float", "to_int32", "to_int64", "top_k", "trace", "train",
-    "trainable_variables", "transpose", "truediv", "truncated_normal", "truncated_normal_initializer", "truncatediv",
-    "truncatemod", "tuple", "type_spec_from_value", "uint16", "uint2", "uint32", "uint4", "uint64", "uint8",
-    "uniform_unit_scaling_initializer", "unique", "unique_with_counts", "unravel_index", "unsorted_segment_max",
-    "unsorted_segment_mean", "unsorted_segment_min", "unsorted_segment_prod", "unsorted_segment_sqrt_n",
-    "unsorted_segment_sum", "unstack", "variable_axis_size_partitioner", "variable_creator_scope", "variable_op_scope",
-    "variable_scope", "variables_initializer", "variance_scaling_initializer", "verify_tensor_all_finite", "version",
-    "weights_broadcast", "where", "where_v2", "while_loop", "with_dependencies", "write_file", "xdivy", "xlogy",
-    "zeros", "zeros_initializer", "zeros_like", "zeta"]
+    "approx_top_k", "arg_max", "arg_min", "argmax", "argmin", "argsort", "as_dtype", "as_shape", "as_string", "asin",
+    "asinh", "assert_equal", "assert_greater", "assert_greater_equal", "assert_integer", "assert_less",
+    "assert_less_equal", "assert_near", "assert_negative", "assert_non_negative", "assert_non_positive",
+    "assert_none_equal", "assert_positive", "assert_proper_iterable", "assert_rank", "assert_rank_at_least",
+    "assert_rank_in", "assert_same_float_dtype", "assert_scalar", "assert_type", "assert_variables_initialized",
+    "assign", "assign_add", "assign_mul", "assign_sub", "atan", "atan2", "atanh", "audio", "batch_function",
+    "batch_gather", "batch_scatter_update", "batch_to_space", "batch_to_space_nd", "bessel_i0", "bessel_i0e",
+    "bessel_i1", "bessel_i1e", "betainc", "bfloat16", "bincount", "bitcast", "bitwise", "bitwise_and", "bitwise_or",
+    "bitwise_xor", "bool", "bool_", "boolean_mask", "brackets", "broadcast_dynamic_shape", "broadcast_static_shape",
+    "broadcast_to", "callbacks", "case", "cast", "ceil", "check_learning_off", "check_numerics", "cholesky",
+    "cholesky_solve", "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm", "clip_by_value", "collectives",
+    "colocate_with", "compare", "complex", "complex128", "complex64", "concat", "cond", "confusion_matrix", "conj",
+    "constant", "constant_initializer", "constraints", "container", "control_dependencies", "control_trigger",
+    "convert_to_tensor", "convert_to_tensor_or_indexed_slices", "convert_to_tensor_or_sparse_tensor", "cos", "cosh",
+    "count_nonzero", "count_up_to", "create_partitioned_variables", "cross", "cumprod", "cumsum",
+    "cumulative_logsumexp", "custom_gradient", "dashboard", "data", "debugging", "decode_base64", "decode_compressed",
+    "decode_csv", "decode_json_example", "decode_npy", "decode_raw", "delete_session_tensor", "depth_to_space",
+    "dequantize", "deserialize_many_sparse", "device", "diag", "diag_part", "digamma", "dimension_at_index",
+    "dimension_value", "disable_control_flow_v2", "disable_eager_execution", "disable_resource_variables",
+    "disable_tensor_equality", "disable_v2_behavior", "disable_v2_tensorshape", "distribute", "div", "div_no_nan",
+    "divide", "divide_no_nan", "double", "dtypes", "dynamic_partition", "dynamic_stitch", "edit_distance", "einsum",
+    "enable_control_flow_v2", "enable_resource_variables", "encode_base64", "ensure_shape", "enter", "equal", "erf",
+    "erfc", "erfinv", "errors", "executing_eagerly", "executing_eagerly_outside_functions", "exit", "exp",
+    "expand_dims", "expm1", "extract_image_patches", "eye", "fake_quant_with_min_max_args",
+    "fake_quant_with_min_max_args_gradient", "fake_quant_with_min_max_vars", "fake_quant_with_min_max_vars_gradient",
+    "fake_quant_with_min_max_vars_per_channel", "fake_quant_with_min_max_vars_per_channel_gradient", "fft", "fft2d",
+    "fft3d", "fftnd", "fill", "fingerprint", "fixed_size_partitioner", "float16", "float32", "float4_e2m1fn", "float64",
+    "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "floor", "floor_div",
+    "floordiv", "floormod", "foldl", "foldr", "from_dense", "gather", "gather_nd", "get_collection",
+    "get_collection_ref", "get_default_graph", "get_default_session", "get_local_variable", "get_logger", "get_seed",
+    "get_session_handle", "get_session_tensor", "get_static_value", "get_variable", "get_variable_scope", "gfile",
+    "global_norm", "global_variables", "global_variables_initializer", "glorot_normal_initializer",
+    "glorot_uniform_initializer", "grad_pass_through", "gradients", "graph_util", "greater", "greater_equal", "group",
+    "guarantee_const", "half", "hessians", "histogram_fixed_width", "histogram_fixed_width_bins", "identity",
+    "identity_initializer", "identity_n", "ifft", "ifft2d", "ifft3d", "ifftnd", "igamma", "igammac", "imag", "image",
+    "import_graph_def", "initialize_all_tables", "initialize_all_variables", "initialize_local_variables",
+    "initialize_variables", "initializers", "int16", "int2", "int32", "int4", "int64", "int8", "invert",
+    "invert_permutation", "io", "irfftnd", "is_finite", "is_inf", "is_nan", "is_non_decreasing", "is_numeric_tensor",
+    "is_strictly_increasing", "is_symbolic_tensor", "is_tensor", "is_variable_initialized", "launch", "layers", "lbeta",
+    "left_shift", "less", "less_equal", "lgamma", "lin_space", "linalg", "linspace", "listdiff", "local_variables",
+    "local_variables_initializer", "log", "log1p", "log_matrix_determinant", "log_sigmoid", "logging", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "lookup", "loop_cond", "losses", "lossy", "make_ndarray",
+    "make_template", "make_tensor_proto", "manip", "map_fn", "masked", "matching_files", "math", "matmul",
+    "matrix_band_part", "matrix_determinant", "matrix_diag", "matrix_diag_part", "matrix_exponential", "matrix_inverse",
+    "matrix_set_diag", "matrix_solve", "matrix_solve_ls", "matrix_square_root", "matrix_transpose",
+    "matrix_triangular_solve", "maximum", "merge", "meshgrid", "metrics", "min_max_variable_partitioner", "minimum",
+    "mod", "model_variables", "moving_average_variables", "multinomial", "multiply", "multiply_no_nan", "name_scope",
+    "ndtri", "negative", "nest", "newaxis", "next_iteration", "nn", "no_gradient", "no_op", "no_regularizer", "norm",
+    "not_equal", "nth_element", "numpy_function", "one_hot", "ones", "ones_initializer", "ones_like", "onnx",
+    "op_scope", "orthogonal_initializer", "pad", "parallel_stack", "parameter_report", "parse_example",
+    "parse_single_example", "parse_single_sequence_example", "parse_tensor", "placeholder", "placeholder_with_default",
+    "polygamma", "polyval", "population_count", "porting", "pow", "prevent_gradient", "print", "py_func", "python_io",
+    "qint16", "qint32", "qint8", "qr", "quantization", "quantize", "quantize_v2", "quantized_concat", "queue",
+    "quint16", "quint8", "random", "random_bernoulli", "random_crop", "random_gamma", "random_index_shuffle",
+    "random_normal", "random_normal_initializer", "random_poisson", "random_shuffle", "random_uniform",
+    "random_uniform_initializer", "range", "rank", "read_file", "real", "realdiv", "reciprocal", "reciprocal_no_nan",
+    "recompute_grad", "reduce_all", "reduce_any", "reduce_euclidean_norm", "reduce_join", "reduce_logsumexp",
+    "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_std", "reduce_sum", "reduce_variance",
+    "regex_full_match", "regex_replace", "register_tensor_conversion_function", "regularizers", "repeat",
+    "report_uninitialized_variables", "required_space_to_batch_paddings", "reset", "reset_default_graph", "reshape",
+    "resource", "resource_loader", "resource_variables_enabled", "reverse", "reverse_sequence", "reverse_v2", "rfftnd",
+    "right_shift", "rint", "roll", "round", "rsqrt", "saturate_cast", "saved_model", "scalar_mul", "scan",
+    "scatter_add", "scatter_div", "scatter_max", "scatter_min", "scatter_mul", "scatter_nd", "scatter_nd_add",
+    "scatter_nd_sub", "scatter_nd_update", "scatter_sub", "scatter_update", "searchsorted", "segment_max",
+    "segment_mean", "segment_min", "segment_prod", "segment_sum", "select", "self_adjoint_eig", "self_adjoint_eigvals",
+    "sequence_mask", "serialize_many_sparse", "serialize_sparse", "serialize_tensor", "serving", "set_difference",
+    "set_intersection", "set_random_seed", "set_size", "set_union", "setdiff1d", "sets", "shape", "shape_n", "sigmoid",
+    "sign", "signal", "sin", "sinh", "size", "slice", "sort", "space_to_batch", "space_to_batch_nd", "space_to_depth",
+    "sparse", "sparse_add", "sparse_concat", "sparse_dense_cwise_div", "sparse_dense_cwise_mul",
+    "sparse_fill_empty_rows", "sparse_mask", "sparse_matmul", "sparse_maximum", "sparse_merge", "sparse_minimum",
+    "sparse_names", "sparse_placeholder", "sparse_reduce_max", "sparse_reduce_max_sparse", "sparse_reduce_sum",
+    "sparse_reduce_sum_sparse", "sparse_reorder", "sparse_reset_shape", "sparse_reshape", "sparse_retain",
+    "sparse_segment_mean", "sparse_segment_sqrt_n", "sparse_segment_sum", "sparse_slice", "sparse_softmax",
+    "sparse_split", "sparse_tensor_dense_matmul", "sparse_tensor_to_dense", "sparse_to_dense", "sparse_to_indicator",
+    "sparse_transpose", "spectral", "split", "sqrt", "square", "squared_difference", "squeeze", "stack",
+    "stack_close_v2", "stack_pop_v2", "stack_push_v2", "stack_v2", "stop_gradient", "strided_slice", "string",
+    "string_join", "string_length", "string_lower", "string_split", "string_strip", "string_to_hash_bucket",
+    "string_to_hash_bucket_fast", "string_to_hash_bucket_strong", "string_to_number", "string_upper", "strings",
+    "substr", "subtract", "summarize_value", "summary", "svd", "switch", "switch_case", "tables_initializer", "tan",
+    "tanh", "tensor_scatter_add", "tensor_scatter_nd_add", "tensor_scatter_nd_max", "tensor_scatter_nd_min",
+    "tensor_scatter_nd_sub", "tensor_scatter_nd_update", "tensor_scatter_sub", "tensor_scatter_update", "tensordot",
+    "tensorflow_files", "tile", "timestamp", "to_bfloat16", "to_complex128", "to_complex64", "to_double", "to_float",
+    "to_int32", "to_int64", "top_k", "trace", "train", "trainable_variables", "transpose", "truediv",
+    "truncated_normal", "truncated_normal_initializer", "truncatediv", "truncatemod", "tuple", "type_spec_from_value",
+    "uint16", "uint2", "uint32", "uint4", "uint64", "uint8", "uniform_unit_scaling_initializer", "unique",
+    "unique_with_counts", "unravel_index", "unsorted_segment_max", "unsorted_segment_mean", "unsorted_segment_min",
+    "unsorted_segment_prod", "unsorted_segment_sqrt_n", "unsorted_segment_sum", "unstack",
+    "variable_axis_size_partitioner", "variable_creator_scope", "variable_op_scope", "variable_scope",
+    "variables_initializer", "variance_scaling_initializer", "verify_tensor_all_finite", "version", "weights_broadcast",
+    "where", "where_v2", "while_loop", "with_dependencies", "write_file", "xdivy", "xlogy", "zeros",
+    "zeros_initializer", "zeros_like", "zeta"]
 
 def diag(diagonal: NumberLike, name: str | None = None) -> Tensor:
     """`diagonal` where the first half of the indices equals the second, 0 elsewhere: the rank is twice as high.

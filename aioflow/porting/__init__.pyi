@@ -3,7 +3,7 @@
 Import weights that another program has saved, count the parameters, compare two systems tensor by tensor, and do so
 first of all with learning turned off. `weights` is the face of an import: a name map gives the tensors of a file the
 names of variables, `rules` and `torch_rules` convert layouts, `matching` makes the report, before anything is changed.
-This folder uses sessions as any user does.
+This folder uses sessions as any user does. `tensorflow1` changes programs of TensorFlow 1: `aioflow port`.
 """
 
 # Made by `make stubs`.
