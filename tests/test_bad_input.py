@@ -111,7 +111,7 @@ BUILDING = [
     case("missing argument", lambda g: g.built(af.matmul, g.x), TypeError, r"matmul\(", "missing.*'b'"),
     case("unknown argument", lambda g: g.built(af.matmul, g.x, g.w, transpose=True), TypeError,
          r"matmul\(", "unexpected keyword argument 'transpose'"),
-    case("list wanted", lambda g: g.built(af.stack, g.x), TypeError, "list or tuple|cannot be iterated"),
+    case("list wanted", lambda g: g.built(af.stack, g.x), ValueError, "size of the axis is not known", "x:0", HERE),
     case("bad name", lambda g: g.built(af.tanh, g.x, name="with space"), ValueError,
          "'with space' is not a valid operation name: letters, digits"),
     case("bad scope", lambda g: g.graph.name_scope("_x").__enter__(), ValueError,

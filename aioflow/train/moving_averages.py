@@ -13,6 +13,7 @@ from aioflow.kernels.math.arithmetic import minimum, pow
 from aioflow.library.control import group
 from aioflow.library.state import moving_average_variables, trainable_variables
 from aioflow.library.variables import Variable
+from aioflow.tensors.recursion import safe_repr
 from aioflow.train.numbers import as_number
 from aioflow.train.optimizer import create_slot
 
@@ -172,7 +173,7 @@ def assign_moving_average(
         np.float32(2.0)
     """
     if not isinstance(variable, Variable) or not variable.dtype.is_floating:
-        raise TypeError(f"a moving average is a variable of floating dtype, not {variable!r}")
+        raise TypeError(f"a moving average is a variable of floating dtype, not {safe_repr(variable)}")
     graph = graph_to_build_in(variable.graph)
     with graph.transaction(), graph.as_default(), graph.name_scope(name or "AssignMovingAvg"):
         goal, share = convert_to_tensor(value, variable.dtype), as_number(decay, variable.dtype, "decay")
