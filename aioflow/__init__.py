@@ -237,6 +237,7 @@ _face = Face(__name__, {
     "aioflow.porting.learning_off": "check_learning_off",
     "aioflow.porting.parameters": "ParameterReport parameter_report",
     "aioflow.saved_model.meta_graph": "MetaGraphDef",
+    "aioflow.saved_model.tensor_info": "TensorInfo",
     "aioflow.session": "Session get_default_session",
     "aioflow.session.request_batcher": "BatchingStatistics RequestBatcher",
     "aioflow.session.reset": "reset",
