@@ -10,6 +10,7 @@ from typing import Final, NoReturn
 
 SHOWN: Final = {
     "aioflow": "af",
+    "aioflow.config": "af.config",
     "aioflow.data": "af.data",
     "aioflow.errors": "af.errors",
     "aioflow.launch": "af.launch",
@@ -53,6 +54,8 @@ SHOWN: Final = {
     "aioflow.library.strings": "af.strings",
     "aioflow.library.weights_broadcast": "af.weights_broadcast",
     "aioflow.onnx": "af.onnx",
+    "aioflow.session.config_optimizer": "af.config.optimizer",
+    "aioflow.session.config_threading": "af.config.threading",
     "aioflow.porting": "af.porting",
     "aioflow.saved_model": "af.saved_model",
     "aioflow.saved_model.builder": "af.saved_model.builder",
@@ -73,10 +76,15 @@ SHOWN: Final = {
 """The modules that users name, as they write them."""
 
 _EAGER: Final = "a graph is always built first, then run: `await af.Session(graph=graph).run(fetches, feeds)`"
+_COMPILED: Final = "nothing is compiled against aioflow"
+_NUMERICS: Final = "give af.RunOptions(check_numerics=True) to the run"
+_TRACEBACKS: Final = "errors name the operation, and the line of the program that made it"
 _KERAS: Final = "use af.layers, af.Sequential, af.Model, af.callbacks, af.losses and af.metrics"
 
 INSTEAD: Final[Mapping[str, str]] = {
     "af.AttrValue": "pass plain values: an Operation's attributes are in `.attrs`",
+    "af.CXX11_ABI_FLAG": _COMPILED,
+    "af.CXX_VERSION": _COMPILED,
     "af.ConditionalAccumulatorV1": "use af.ConditionalAccumulator",
     "af.ConfigProto": "use af.Config",
     "af.Defun": "call an ordinary function that builds operations",
@@ -85,6 +93,7 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.GradientTape": "use af.gradients(ys, xs)",
     "af.GraphOptions": "use af.Config",
     "af.InteractiveSession": "use `async with af.Session()`, inside which `await tensor.eval()` works",
+    "af.MONOLITHIC_BUILD": _COMPILED,
     "af.NodeDef": "use af.GraphDef",
     "af.OptimizerOptions": "use af.Config",
     "af.RaggedTensor": "use af.SparseTensor, or pad to one shape",
@@ -95,9 +104,18 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.autograph": "use af.cond, af.while_loop and af.map_fn",
     "af.compat": "the names of TensorFlow 1.x are at the top: af.placeholder, af.Session",
     "af.contrib": "what is kept of it has a place in af, as af.collectives for contrib.nccl",
+    "af.config.experimental": "use af.config, or af.Config(memory_limit=) for the memory of devices",
+    "af.config.experimental_connect_to_cluster": "use af.Session(target)",
+    "af.config.experimental_connect_to_host": "use af.Session(target)",
     "af.data.Iterator": "use `async for element in dataset`, or af.data.Dataset.iterate",
     "af.data.Options": "give num_parallel_calls, prefetch and seeds to the methods of af.data.Dataset",
     "af.data.experimental": "what is kept of it is in af.data: CsvDataset, AUTOTUNE, Dataset.unbatch",
+    "af.debugging.disable_check_numerics": _NUMERICS,
+    "af.debugging.disable_traceback_filtering": _TRACEBACKS,
+    "af.debugging.enable_check_numerics": _NUMERICS,
+    "af.debugging.enable_traceback_filtering": _TRACEBACKS,
+    "af.debugging.experimental": "use af.RunOptions(check_numerics=True), or af.RunOptions(trace=True)",
+    "af.debugging.is_traceback_filtering_enabled": _TRACEBACKS,
     "af.distributions": "use af.random",
     "af.enable_eager_execution": _EAGER,
     "af.enable_v2_behavior": _EAGER,
@@ -115,7 +133,7 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.quantization": "use af.cast, or af.lossy for what is sent between devices",
     "af.ragged": "use af.SparseTensor, or pad to one shape",
     "af.size_v2": "use af.size",
-    "af.sysconfig": "nothing is compiled against aioflow",
+    "af.sysconfig": _COMPILED,
     "af.test": "use aioflow.testing",
     "af.user_ops": "use af.py_func",
     "af.nn.ctc_loss": "use af.py_func",

@@ -30,6 +30,7 @@ from aioflow.runtime.partial_run import stream
 from aioflow.runtime.plan_cache import DEFAULT
 from aioflow.runtime.update_gate import Boundary, effects_of
 from aioflow.session.batch_rows import RowChecks
+from aioflow.session.default_config import default_config
 from aioflow.session.reports import SessionReports
 from aioflow.session.request_batcher import Limits, RequestBatcher
 from aioflow.tensors.dtypes import Array
@@ -76,7 +77,7 @@ class Session(SessionReports):
     def __init__(self, target: "str | Address" = "", graph: Graph | None = None, config: Config | None = None) -> None:
         expect("graph", graph, Graph)
         expect("config", config, Config)
-        self.config: Final = config or Config()
+        self.config: Final = config or default_config()
         graph = get_default_graph() if graph is None else graph
         super().__init__(graph, _engine(target, graph, self.config) if target else LocalEngine(self.config))
         if isinstance(self._engine, LocalEngine):
