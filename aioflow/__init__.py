@@ -249,6 +249,7 @@ _face = Face(__name__, {
         "int32 int4 int64 int8 resource string uint16 uint2 uint32 uint4 uint64 uint8"
     ),
     "aioflow.tensors.shape": "Dimension TensorShape as_shape dimension_at_index dimension_value",
+    "aioflow.testing": "test=tensorflow_names",
     "aioflow.tracing": "NodeStats RunMetadata",
     "aioflow.version": (
         "COMPILER_VERSION GIT_VERSION GRAPH_DEF_VERSION GRAPH_DEF_VERSION_MIN_CONSUMER GRAPH_DEF_VERSION_MIN_PRODUCER "
