@@ -17,7 +17,10 @@ Everything public is listed here, and imported when a program first names it. Im
 from aioflow.lazy import Face
 
 _face = Face(__name__, {
-    ".": "dashboard data errors launch layers onnx porting saved_model serving summary tensorflow_files train version",
+    ".": (
+        "config dashboard data errors launch layers onnx porting saved_model serving summary tensorflow_files train "
+        "version"
+    ),
     "aioflow.autodiff.aggregate": "AggregationMethod",
     "aioflow.autodiff.gradients": "UnconnectedGradients gradients hessians",
     "aioflow.autodiff.rules": "NoGradient NotDifferentiable RegisterGradient no_gradient",
@@ -227,9 +230,9 @@ _face = Face(__name__, {
         "scatter_nd_sub scatter_nd_update scatter_sub scatter_update trainable_variables variables_initializer"
     ),
     "aioflow.library.switches": (
-        "disable_control_flow_v2 disable_eager_execution disable_resource_variables disable_tensor_equality "
-        "disable_v2_behavior disable_v2_tensorshape enable_control_flow_v2 enable_resource_variables executing_eagerly "
-        "executing_eagerly_outside_functions resource_variables_enabled"
+        "control_flow_v2_enabled disable_control_flow_v2 disable_eager_execution disable_resource_variables "
+        "disable_tensor_equality disable_v2_behavior disable_v2_tensorshape enable_control_flow_v2 "
+        "enable_resource_variables executing_eagerly executing_eagerly_outside_functions resource_variables_enabled"
     ),
     "aioflow.library.table_initializers": "initialize_all_tables tables_initializer",
     "aioflow.library.templates": "Template make_template",
@@ -249,6 +252,7 @@ _face = Face(__name__, {
     "aioflow.porting.learning_off": "check_learning_off",
     "aioflow.porting.parameters": "ParameterReport parameter_report",
     "aioflow.saved_model.meta_graph": "MetaGraphDef",
+    "aioflow.saved_model.tensor_info": "TensorInfo",
     "aioflow.session": "Session get_default_session",
     "aioflow.session.request_batcher": "BatchingStatistics RequestBatcher",
     "aioflow.session.reset": "reset",
@@ -261,6 +265,10 @@ _face = Face(__name__, {
         "quint8=uint8 resource string uint16 uint2 uint32 uint4 uint64 uint8"
     ),
     "aioflow.tensors.shape": "Dimension TensorShape as_shape dimension_at_index dimension_value",
+    "aioflow.testing": "test=tensorflow_names",
     "aioflow.tracing": "NodeStats RunMetadata",
-    "aioflow.version": "VERSION __version__",
+    "aioflow.version": (
+        "COMPILER_VERSION GIT_VERSION GRAPH_DEF_VERSION GRAPH_DEF_VERSION_MIN_CONSUMER GRAPH_DEF_VERSION_MIN_PRODUCER "
+        "VERSION __version__"
+    ),
 })  # fmt: skip

@@ -1,4 +1,7 @@
-"""The configuration of a session, and the options of a run."""
+"""`af.config`: the configuration of a session, the options of a run, and TensorFlow's functions of devices.
+
+The functions set what `Session()` has when it is given no `Config`.
+"""
 
 import dataclasses
 import math
@@ -7,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from aioflow.graph.device_spec import DeviceSpec
+from aioflow.lazy import Face
 from aioflow.tensors.codecs import edge_codecs
 from aioflow.tensors.recursion import safe_repr
 
@@ -15,6 +19,21 @@ if TYPE_CHECKING:
 
     from aioflow.devices.driver import Driver
     from aioflow.plan.cost_model import CostModel
+    from aioflow.session.default_config import get_soft_device_placement as get_soft_device_placement
+    from aioflow.session.default_config import set_soft_device_placement as set_soft_device_placement
+    from aioflow.session.device_lists import LogicalDevice as LogicalDevice
+    from aioflow.session.device_lists import LogicalDeviceConfiguration as LogicalDeviceConfiguration
+    from aioflow.session.device_lists import PhysicalDevice as PhysicalDevice
+    from aioflow.session.device_lists import functions_run_eagerly as experimental_functions_run_eagerly  # noqa: F401
+    from aioflow.session.device_lists import functions_run_eagerly as functions_run_eagerly
+    from aioflow.session.device_lists import get_logical_device_configuration as get_logical_device_configuration
+    from aioflow.session.device_lists import get_visible_devices as get_visible_devices
+    from aioflow.session.device_lists import list_logical_devices as list_logical_devices
+    from aioflow.session.device_lists import list_physical_devices as list_physical_devices
+    from aioflow.session.device_lists import run_functions_eagerly as experimental_run_functions_eagerly  # noqa: F401
+    from aioflow.session.device_lists import run_functions_eagerly as run_functions_eagerly
+    from aioflow.session.device_lists import set_logical_device_configuration as set_logical_device_configuration
+    from aioflow.session.device_lists import set_visible_devices as set_visible_devices
 
 _KINDS: Final = ("CPU", "GPU")
 
@@ -248,3 +267,17 @@ def expect(name: str, value: object, kind: type) -> None:
     """TypeError unless `value` is None or of that class."""
     if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
         raise TypeError(f"{name} must be {kind.__name__}, not {safe_repr(value)}")
+
+
+Face(__name__, {
+    __name__: "Config RunOptions",
+    "aioflow.session": "optimizer=config_optimizer threading=config_threading",
+    "aioflow.session.default_config": "get_soft_device_placement set_soft_device_placement",
+    "aioflow.session.device_lists": (
+        "LogicalDevice LogicalDeviceConfiguration PhysicalDevice "
+        "experimental_functions_run_eagerly=functions_run_eagerly "
+        "experimental_run_functions_eagerly=run_functions_eagerly functions_run_eagerly "
+        "get_logical_device_configuration get_visible_devices list_logical_devices list_physical_devices "
+        "run_functions_eagerly set_logical_device_configuration set_visible_devices"
+    ),
+})  # fmt: skip

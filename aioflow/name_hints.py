@@ -10,6 +10,7 @@ from typing import Final, NoReturn
 
 SHOWN: Final = {
     "aioflow": "af",
+    "aioflow.config": "af.config",
     "aioflow.data": "af.data",
     "aioflow.data.experimental": "af.data.experimental",
     "aioflow.errors": "af.errors",
@@ -56,21 +57,33 @@ SHOWN: Final = {
     "aioflow.library.strings": "af.strings",
     "aioflow.library.weights_broadcast": "af.weights_broadcast",
     "aioflow.onnx": "af.onnx",
+    "aioflow.session.config_optimizer": "af.config.optimizer",
+    "aioflow.session.config_threading": "af.config.threading",
     "aioflow.porting": "af.porting",
     "aioflow.saved_model": "af.saved_model",
+    "aioflow.saved_model.builder": "af.saved_model.builder",
+    "aioflow.saved_model.constants": "af.saved_model.constants",
+    "aioflow.saved_model.loader": "af.saved_model.loader",
+    "aioflow.saved_model.main_op": "af.saved_model.main_op",
     "aioflow.saved_model.signature_constants": "af.saved_model.signature_constants",
     "aioflow.saved_model.signature_def_utils": "af.saved_model.signature_def_utils",
+    "aioflow.saved_model.tag_constants": "af.saved_model.tag_constants",
+    "aioflow.saved_model.utils": "af.saved_model.utils",
     "aioflow.dashboard": "af.dashboard",
     "aioflow.serving": "af.serving",
     "aioflow.summary": "af.summary",
     "aioflow.tensorflow_files": "af.tensorflow_files",
     "aioflow.tensors.nest": "af.nest",
+    "aioflow.testing.tensorflow_names": "af.test",
     "aioflow.train": "af.train",
     "aioflow.version": "af.version",
 }
 """The modules that users name, as they write them."""
 
 _EAGER: Final = "a graph is always built first, then run: `await af.Session(graph=graph).run(fetches, feeds)`"
+_COMPILED: Final = "nothing is compiled against aioflow"
+_NUMERICS: Final = "give af.RunOptions(check_numerics=True) to the run"
+_TRACEBACKS: Final = "errors name the operation, and the line of the program that made it"
 _KERAS: Final = "use af.layers, af.Sequential, af.Model, af.callbacks, af.losses and af.metrics"
 
 _SHARD: Final = "give each worker its part by Dataset.shard"
@@ -78,6 +91,8 @@ _NO_VARIANT: Final = "a dataset is no tensor: af.data.Iterator has its elements 
 
 INSTEAD: Final[Mapping[str, str]] = {
     "af.AttrValue": "pass plain values: an Operation's attributes are in `.attrs`",
+    "af.CXX11_ABI_FLAG": _COMPILED,
+    "af.CXX_VERSION": _COMPILED,
     "af.ConditionalAccumulatorV1": "use af.ConditionalAccumulator",
     "af.ConfigProto": "use af.Config",
     "af.Defun": "call an ordinary function that builds operations",
@@ -86,6 +101,7 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.GradientTape": "use af.gradients(ys, xs)",
     "af.GraphOptions": "use af.Config",
     "af.InteractiveSession": "use `async with af.Session()`, inside which `await tensor.eval()` works",
+    "af.MONOLITHIC_BUILD": _COMPILED,
     "af.NodeDef": "use af.GraphDef",
     "af.OptimizerOptions": "use af.Config",
     "af.RaggedTensor": "use af.SparseTensor, or pad to one shape",
@@ -95,6 +111,9 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.autograph": "use af.cond, af.while_loop and af.map_fn",
     "af.compat": "the names of TensorFlow 1.x are at the top: af.placeholder, af.Session",
     "af.contrib": "what is kept of it has a place in af, as af.collectives for contrib.nccl",
+    "af.config.experimental": "use af.config, or af.Config(memory_limit=) for the memory of devices",
+    "af.config.experimental_connect_to_cluster": "use af.Session(target)",
+    "af.config.experimental_connect_to_host": "use af.Session(target)",
     "af.data.experimental.AutoShardPolicy": _SHARD,
     "af.data.experimental.DistributeOptions": _SHARD,
     "af.data.experimental.ExternalStatePolicy": "DatasetIterator.state() has positions and no state from elsewhere",
@@ -108,6 +127,12 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.data.experimental.get_model_proto": "use DatasetIterator.explain()",
     "af.data.experimental.make_saveable_from_iterator": "save DatasetIterator.state(), which is plain data",
     "af.data.experimental.to_variant": _NO_VARIANT,
+    "af.debugging.disable_check_numerics": _NUMERICS,
+    "af.debugging.disable_traceback_filtering": _TRACEBACKS,
+    "af.debugging.enable_check_numerics": _NUMERICS,
+    "af.debugging.enable_traceback_filtering": _TRACEBACKS,
+    "af.debugging.experimental": "use af.RunOptions(check_numerics=True), or af.RunOptions(trace=True)",
+    "af.debugging.is_traceback_filtering_enabled": _TRACEBACKS,
     "af.distributions": "use af.random",
     "af.enable_eager_execution": _EAGER,
     "af.enable_v2_behavior": _EAGER,
@@ -133,12 +158,23 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.quantization.experimental": "store the weights of a model by af.quantization.quantize",
     "af.ragged": "use af.SparseTensor, or pad to one shape",
     "af.size_v2": "use af.size",
-    "af.sysconfig": "nothing is compiled against aioflow",
-    "af.test": "use aioflow.testing",
+    "af.sysconfig": _COMPILED,
+    "af.test.Benchmark": "time `await session.run(...)` with time.perf_counter",
+    "af.test.StubOutForTesting": "use unittest.mock",
+    "af.test.create_local_cluster": "use aioflow.testing.cluster",
+    "af.test.disable_with_predicate": "use unittest.skipIf",
+    "af.test.experimental": "`await session.run(...)` returns when the devices are done",
+    "af.test.test_src_dir_path": "use pathlib.Path(__file__).parent",
+    "af.test.with_eager_op_as_function": _EAGER,
     "af.user_ops": "use af.py_func",
     "af.math.sobol_sample": "feed the numbers of scipy.stats.qmc.Sobol",
     "af.nn.sigmoid_cross_entropy": "use af.losses.sigmoid_cross_entropy",
     "af.nn.softmax_cross_entropy": "use af.losses.softmax_cross_entropy",
+    "af.saved_model.Asset": "give files to af.saved_model.save(assets=) by name",
+    "af.saved_model.SaveOptions": "give options to af.saved_model.save",
+    "af.saved_model.experimental": "use af.saved_model.save",
+    "af.saved_model.load_v2": "use af.saved_model.load",
+    "af.saved_model.main_op_with_restore": "af.saved_model.load gives variables and tables their content",
     "af.sparse.cross_hashed": "use af.sparse.cross, and af.strings.to_hash_bucket_fast on its values",
     "af.strings.unicode_script": "Python has no table of the scripts of characters; use af.py_func and a library",
     "af.train.Checkpoint": "use af.train.Saver",

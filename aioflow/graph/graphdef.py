@@ -31,12 +31,13 @@ from aioflow.graph.operation import Operation, SourceLine
 from aioflow.graph.subgraph import Body
 from aioflow.tensors import plain_data
 from aioflow.tensors.dtypes import Spec, TensorShape
+from aioflow.version import GRAPH_DEF_VERSION
 
 Source: TypeAlias = tuple[str, int]
 """An output of a node as (name, index); index -1 stands for a control input."""
 
 FORMAT: Final = "aioflow.graph"
-VERSION: Final = 1
+VERSION: Final = GRAPH_DEF_VERSION
 _INPUT: Final = re.compile(rf"(\^)?({scopes.VALID_NAME.pattern})(?::(0|[1-9]\d{{0,8}}))?")
 _BY_NAME: Final = ": pass the name under which the server that runs it has registered it"
 _LOCAL_GRADIENT: Final = "a custom gradient, which stayed with the graph it was built in"

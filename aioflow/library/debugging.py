@@ -14,4 +14,5 @@ _face = Face(__name__, {
     "aioflow.library.arrays": "is_numeric_tensor",
     "aioflow.library.known_values": "assert_proper_iterable",
     "aioflow.library.shape_assertions": "assert_shapes",
+    "aioflow.session.default_config": "get_log_device_placement set_log_device_placement",
 })  # fmt: skip

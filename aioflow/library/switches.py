@@ -93,3 +93,13 @@ def disable_control_flow_v2() -> None:
     Examples:
         >>> af.disable_control_flow_v2()
     """
+
+
+def control_flow_v2_enabled() -> bool:
+    """True: `cond` and `while_loop` may be nested in any way, and be differentiated.
+
+    Examples:
+        >>> af.control_flow_v2_enabled()
+        True
+    """
+    return True

@@ -6,21 +6,40 @@ from aioflow.graph.operation import Tensor
 from aioflow.lazy import Face
 from aioflow.saved_model import signature_constants as names
 from aioflow.saved_model.signature import Method, Signature
+from aioflow.saved_model.tensor_info import TensorInfo, get_tensor_from_tensor_info
 
 
 def build_signature_def(
-    inputs: Mapping[str, Tensor] | None = None,
-    outputs: Mapping[str, Tensor] | None = None,
+    inputs: Mapping[str, Tensor | TensorInfo] | None = None,
+    outputs: Mapping[str, Tensor | TensorInfo] | None = None,
     method_name: Method | None = None,
 ) -> Signature:
-    """The `Signature` of these tensors by their names.
+    """The `Signature` of these tensors by their names. A TensorInfo stands for the tensor of the default graph.
 
     Examples:
         >>> x = af.placeholder(af.float32, [None], name="x")
         >>> af.saved_model.build_signature_def({"x": x}, {"y": x + 1.0}, "predict").describe()
         '(x: float32[?]) -> (y: float32[?])'
     """
-    return Signature(inputs or {}, outputs or {}, method_name or "predict")
+    return Signature(_tensors(inputs or {}), _tensors(outputs or {}), method_name or "predict")
+
+
+def _tensors(given: Mapping[str, Tensor | TensorInfo]) -> dict[str, Tensor]:
+    return {
+        name: get_tensor_from_tensor_info(each) if isinstance(each, TensorInfo) else each
+        for name, each in given.items()
+    }
+
+
+def is_valid_signature(signature_def: object) -> bool:
+    """Whether this is a `Signature` with an input. All else of a signature is checked when it is made.
+
+    Examples:
+        >>> x = af.placeholder(af.float32, [None], name="x")
+        >>> af.saved_model.is_valid_signature(af.saved_model.predict_signature_def({"x": x}, {"y": x + 1.0}))
+        True
+    """
+    return isinstance(signature_def, Signature) and bool(signature_def.inputs)
 
 
 def predict_signature_def(inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor]) -> Signature:

@@ -31,6 +31,7 @@ from aioflow.runtime.plan_cache import DEFAULT
 from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.update_gate import Boundary, effects_of
 from aioflow.session.batch_rows import RowChecks
+from aioflow.session.default_config import default_config
 from aioflow.session.reports import SessionReports
 from aioflow.session.request_batcher import Limits, RequestBatcher
 from aioflow.tensors.dtypes import Array
@@ -78,7 +79,7 @@ class Session(SessionReports):
     def __init__(self, target: "str | Address" = "", graph: Graph | None = None, config: Config | None = None) -> None:
         expect("graph", graph, Graph)
         expect("config", config, Config)
-        self.config: Final = config or Config()
+        self.config: Final = config or default_config(of_cluster=bool(target))
         graph = get_default_graph() if graph is None else graph
         super().__init__(graph, self._make_engine(target, graph))
         self.boundary: Final = Boundary()

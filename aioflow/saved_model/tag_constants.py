@@ -1,0 +1,11 @@
+"""`af.saved_model.tag_constants`: what a graph is for. A directory of aioflow has one graph, so tags choose none."""
+
+from typing import Final
+
+from aioflow.lazy import Face
+
+GPU: Final = "gpu"
+SERVING: Final = "serve"
+TPU: Final = "tpu"
+TRAINING: Final = "train"
+Face(__name__, {__name__: "GPU SERVING TPU TRAINING"})

@@ -1,0 +1,151 @@
+"""The configuration of sessions that are given none, and TensorFlow's functions that change it.
+
+    af.config.set_soft_device_placement(True)
+    af.config.threading.set_inter_op_parallelism_threads(2)
+
+They change it for sessions that are made afterwards, in this process. A session that is given a `Config` has that one.
+A session of a cluster has no devices of its own: it leaves out what is said of them.
+"""
+
+import dataclasses
+from typing import Any, Final
+
+from aioflow.config import Config
+
+_default = Config()
+_OF_DEVICES: Final = ("blas_threads", "compute_threads", "device_count", "memory_limit")
+
+
+def default_config(of_cluster: bool = False) -> Config:
+    """Return the configuration of a session that is given none."""
+    if not of_cluster:
+        return _default
+    plain = Config()
+    return dataclasses.replace(_default, **{name: getattr(plain, name) for name in _OF_DEVICES})
+
+
+def change_default(**fields: Any) -> None:
+    """Change fields of it. TypeError or ValueError, and no change, if one of them is invalid."""
+    global _default
+    _default = dataclasses.replace(_default, **fields)
+
+
+def get_soft_device_placement() -> bool:
+    """Whether sessions without a Config let operations run on another device than the one that they ask for.
+
+    Examples:
+        >>> af.config.get_soft_device_placement()
+        False
+    """
+    return _default.allow_soft_placement
+
+
+def set_soft_device_placement(enabled: bool) -> None:
+    """Set `allow_soft_placement` of sessions that are made afterwards without a Config.
+
+    Examples:
+        >>> af.config.set_soft_device_placement(False)
+        >>> af.Session().config.allow_soft_placement
+        False
+    """
+    change_default(allow_soft_placement=enabled)
+
+
+def get_log_device_placement() -> bool:
+    """Whether sessions without a Config log where operations are placed.
+
+    Examples:
+        >>> af.debugging.get_log_device_placement()
+        False
+    """
+    return _default.log_device_placement
+
+
+def set_log_device_placement(enabled: bool) -> None:
+    """Set `log_device_placement` of sessions that are made afterwards without a Config.
+
+    Examples:
+        >>> af.debugging.set_log_device_placement(False)
+    """
+    change_default(log_device_placement=enabled)
+
+
+def get_inter_op_parallelism_threads() -> int:
+    """Return the threads of a device for heavy kernels, in sessions without a Config.
+
+    Examples:
+        >>> af.config.threading.get_inter_op_parallelism_threads() == af.Config().compute_threads
+        True
+    """
+    return _default.compute_threads
+
+
+def set_inter_op_parallelism_threads(num_threads: int) -> None:
+    """Set `compute_threads` of sessions that are made afterwards without a Config; 0 is a thread for each core.
+
+    Examples:
+        >>> af.config.threading.set_inter_op_parallelism_threads(0)
+    """
+    change_default(compute_threads=Config().compute_threads if num_threads == 0 else num_threads)
+
+
+def get_intra_op_parallelism_threads() -> int:
+    """Return the threads of NumPy's matrix products in sessions without a Config; 0 for no change.
+
+    Examples:
+        >>> af.config.threading.get_intra_op_parallelism_threads()
+        0
+    """
+    return _default.blas_threads or 0
+
+
+def set_intra_op_parallelism_threads(num_threads: int) -> None:
+    """Set `blas_threads` of sessions that are made afterwards without a Config; 0 is no change.
+
+    Examples:
+        >>> af.config.threading.set_intra_op_parallelism_threads(0)
+    """
+    change_default(blas_threads=None if num_threads == 0 else num_threads)
+
+
+def get_experimental_options() -> dict[str, bool]:
+    """Return what plans do to graphs, in sessions without a Config: `disable_meta_optimizer` alone.
+
+    Examples:
+        >>> af.config.optimizer.get_experimental_options()
+        {'disable_meta_optimizer': False}
+    """
+    return {"disable_meta_optimizer": not _default.optimize}
+
+
+def set_experimental_options(options: dict[str, bool]) -> None:
+    """Set `optimize` of sessions that are made afterwards without a Config, by `disable_meta_optimizer`.
+
+    ValueError for other options: all passes are on together, or off, and none changes a result.
+
+    Examples:
+        >>> af.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
+    """
+    for name in options:
+        if name != "disable_meta_optimizer":
+            raise ValueError(f"{name!r} cannot be set alone: give disable_meta_optimizer, or af.Config(optimize=)")
+    if options:
+        change_default(optimize=not options["disable_meta_optimizer"])
+
+
+def get_jit() -> str:
+    """Return the text by which TensorFlow says that XLA compiles nothing: there is no XLA.
+
+    Examples:
+        >>> af.config.optimizer.get_jit()
+        ''
+    """
+    return ""
+
+
+def set_jit(enabled: bool | str) -> None:
+    """Do nothing: operations that never wait are always compiled together.
+
+    Examples:
+        >>> af.config.optimizer.set_jit(True)
+    """
