@@ -153,9 +153,9 @@ _face = Face(__name__, {
     "aioflow.layers": "activations callbacks constraints distribute regularizers",
     "aioflow.layers.model": "Input Model Sequential",
     "aioflow.library": (
-        "audio bitwise collectives debugging dtypes=dtype_names gfile graph_util image initializers io linalg logging "
-        "lookup losses manip math metrics nn python_io quantization queue=queue_names random resource_loader sets "
-        "signal sparse=sparse_names sparse_names spectral strings weights_broadcast"
+        "audio bitwise collectives debugging distributions dtypes=dtype_names gfile graph_util image initializers io "
+        "linalg logging lookup losses manip math metrics nn python_io quantization queue=queue_names random "
+        "resource_loader sets signal sparse=sparse_names sparse_names spectral strings weights_broadcast"
     ),
     "aioflow.library.accumulators": (
         "Barrier ConditionalAccumulator ConditionalAccumulatorBase SparseConditionalAccumulator"
