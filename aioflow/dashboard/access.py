@@ -11,7 +11,7 @@ the request must name an address of this machine as its host, and a websocket mu
 import hmac
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from aioflow.net.transport.credentials import Token, is_loopback
 
@@ -48,12 +48,11 @@ class Access:
 
         A page without a token, on a port of its own, answers only under addresses of this machine.
         """
-        name = urlsplit(f"//{host}").hostname or ""
-        return self._token is None and not self._mounted and not is_loopback(name)
+        return self._token is None and not self._mounted and not is_loopback(_split(f"//{host}").hostname or "")
 
     def refuses_origin(self, origin: str | None, host: str) -> bool:
         """Whether a websocket was opened by a page of another site."""
-        return origin is not None and urlsplit(origin).netloc.lower() != host.lower()
+        return origin is not None and _split(origin).netloc.lower() != host.lower()
 
     def is_known(self, authorization: str, cookie: str) -> bool:
         """Whether the request shows the credential."""
@@ -65,3 +64,11 @@ class Access:
     def signs_in(self, secret: str) -> bool:
         """Whether the text is the token."""
         return self._token is not None and self._token.matches(f"Bearer {secret}")
+
+
+def _split(address: str) -> SplitResult:
+    """The parts of an address, all empty if it is malformed."""
+    try:
+        return urlsplit(address)
+    except ValueError:
+        return SplitResult("", "", "", "", "")

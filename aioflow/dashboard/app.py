@@ -53,7 +53,7 @@ class Pages:
                 web.get(r"/steps/{number:\d{1,18}}.json", self._step),
                 web.get(r"/steps/{number:\d{1,18}}/trace.json", self._trace),
                 web.post("/sign-in", self._sign_in),
-                web.get(r"/{path:[\w/-]+\.(?:js|css|html|svg|txt)}", self._file),
+                web.get(r"/{path:[\w/-]{1,100}\.(?:js|css|html|svg|txt)}", self._file),
             ]
         )
         self.app.on_shutdown.append(self._shut)

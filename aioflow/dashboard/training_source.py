@@ -80,14 +80,23 @@ class _State:
     def _take_step(self, report: TrainingReport, step: int, now: float) -> None:
         last = self._last
         self._has_news = True
+        if report.epoch is not None:
+            self._begin_again(report.epoch)
         self._last = TrainingReport(
-            step, last.steps if report.steps is None else report.steps,
+            step, last.steps if report.steps is None and report.epoch is None else report.steps,
             last.epoch if report.epoch is None else report.epoch, report.epochs or last.epochs,
         )  # fmt: skip
         self._speed.reached(now, step)
         self._values |= _few(report.values)
         if report.ends_epoch and report.epoch is not None:
             self._epochs.append(Epoch(report.epoch, _few(report.values)))
+
+    def _begin_again(self, epoch: int) -> None:
+        """Forget what came after an epoch that begins again, as in another training of the session."""
+        if self._epochs and self._epochs[-1].number >= epoch:
+            self._values.clear()
+        while self._epochs and self._epochs[-1].number >= epoch:
+            self._epochs.pop()
 
     def _read_summaries(self) -> bool:
         """Read the summaries of the last reports. Returns whether there are histograms or pictures among them."""

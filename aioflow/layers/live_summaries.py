@@ -24,8 +24,8 @@ Shown = Iterable[Variable | Tensor]
 class LiveSummaries(Callback):
     """Shows histograms of variables, and other summaries, such as pictures, on the live page, `af.dashboard`.
 
-    They are computed after epochs, and only while a page is open or a recording runs. Values that are not finite have
-    no histogram: an event on the page says so, and training goes on.
+    They are computed after epochs, and only while a page is open or a recording runs. Values that are not finite, or
+    are not there yet, have no histogram: an event on the page says so, and training goes on.
 
     Args:
         of: variables for histograms, and summaries in the graph of the model, or a function that returns them, which is
@@ -48,7 +48,7 @@ class LiveSummaries(Callback):
         """TypeError or ValueError for a number of epochs that is none."""
         self.every: Final = whole("every", every, 1)
         self._of: Final = of
-        self._merged: tuple[Any, Tensor] | None = None
+        self._merged: tuple[Any, Tensor | None] | None = None
 
     async def on_epoch_end(self, epoch: int, logs: Logs) -> None:
         """Show them, if they are due and somebody looks. TypeError or ValueError for something else than summaries."""
@@ -56,21 +56,25 @@ class LiveSummaries(Callback):
             return
         if self._merged is None or self._merged[0] is not self.model:
             self._merged = self.model, _merged(self.model, self._of)
+        if self._merged[1] is None:
+            return
         try:
             self.session.tell(TrainingReport(summaries=await self.session.run(self._merged[1])))
-        except errors.InvalidArgumentError as error:
+        except (errors.InvalidArgumentError, errors.FailedPreconditionError) as error:
             self.session.tell(TrainingReport(event=f"no summaries after epoch {epoch}: {error}", level="bad"))
 
 
-def weight_histograms(model: "Trainable") -> Tensor:
-    """Return the summary of all weights of a model."""
+def weight_histograms(model: "Trainable") -> Tensor | None:
+    """Return the summary of all weights of a model; None if it has none."""
     return _merged(model, None)
 
 
-def _merged(model: "Trainable", of: "Shown | Callable[[Trainable], Shown] | None") -> Tensor:
+def _merged(model: "Trainable", of: "Shown | Callable[[Trainable], Shown] | None") -> Tensor | None:
+    """Return the summary of all that is shown; None if that is nothing."""
     with model.graph.as_default():
         shown = of(model) if callable(of) else model.weights if of is None else of
-        return merge([_summary(model, each) for each in shown], collections=[])
+        found = [_summary(model, each) for each in shown]
+        return merge(found, collections=[]) if found else None
 
 
 def _summary(model: "Trainable", shown: Any) -> Tensor:

@@ -100,7 +100,7 @@ class TensorBoard(Callback):
             whole("update_freq", update_freq, 1)
         self.update_freq: Final = 1 if update_freq == "batch" else update_freq
         self._writers: dict[str, FileWriter] = {}
-        self._histograms: tuple[Any, Tensor] | None = None
+        self._histograms: tuple[Any, Tensor | None] | None = None
         self._steps, self._began = 0, (0.0, 0)
 
     def on_train_begin(self, logs: Logs) -> None:
@@ -130,8 +130,9 @@ class TensorBoard(Callback):
         if self.write_steps_per_second:
             began, steps = self._began
             self._add("train", "epoch_steps_per_second", (self._steps - steps) / (time.perf_counter() - began), epoch)
-        if self.histogram_freq and epoch % self.histogram_freq == 0:
-            summary = await self.session.run(self._weights())
+        is_due = self.histogram_freq and epoch % self.histogram_freq == 0
+        if is_due and (weights := self._weights()) is not None:
+            summary = await self.session.run(weights)
             self._writer("train").add_summary(summary, epoch)
             self.session.tell(TrainingReport(summaries=summary))
         for writer in self._writers.values():
@@ -151,8 +152,8 @@ class TensorBoard(Callback):
     def _add(self, side: str, tag: str, value: float, step: int) -> None:
         self._writer(side).add_summary(summary_wire.scalar(tag, value), step)
 
-    def _weights(self) -> Tensor:
-        """The summary of all weights, built once for a model."""
+    def _weights(self) -> Tensor | None:
+        """The summary of all weights, built once for a model; None if it has none."""
         if self._histograms is None or self._histograms[0] is not self.model:
             self._histograms = self.model, weight_histograms(self.model)
         return self._histograms[1]

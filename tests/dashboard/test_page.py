@@ -94,6 +94,13 @@ async def test_a_page_without_a_token_is_for_this_machine_and_this_page_alone(mo
         for method in ("post", "put", "delete", "patch"):
             async with client.request(method, "graph.json") as response:
                 assert response.status == 405
+        with pytest.raises(aiohttp.WSServerHandshakeError) as error:
+            await client.ws_connect("updates", headers={"origin": "http://["})
+        assert error.value.status == 403
+        async with client.get("", headers={"host": "["}) as response:
+            assert response.status == 403
+        async with client.get(f"{'a' * 1000}.js") as response:
+            assert response.status == 404
 
 
 async def test_a_token_is_asked_for_by_a_form_and_kept_in_a_cookie_that_no_script_reads(monitor):

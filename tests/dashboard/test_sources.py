@@ -200,6 +200,30 @@ async def test_summaries_that_cannot_be_read_do_not_fail_the_training():
         await monitor.close()
 
 
+async def test_a_second_training_of_a_session_takes_no_numbers_of_the_first():
+    async with af.Session(graph=af.Graph()) as session:
+        monitor = monitor_of(session, clock)
+        with monitor.viewer() as board:
+            await asyncio.sleep(1)
+            session.tell(TrainingReport(10, 10, 0, 1, ends_epoch=True, values={"old": 1.0}))
+            session.tell(TrainingReport(15, None, 0, 2, values={"loss": 2.0}))
+            await asyncio.sleep(1)
+            training = newest(board, Training)
+            assert (training.steps, training.history, training.values) == (None, (), {"loss": 2.0})
+        await monitor.close()
+
+
+async def test_a_model_without_weights_trains_while_somebody_looks():
+    with af.Graph().as_default() as graph:
+        model = af.Sequential([af.layers.Input([2]), af.layers.Activation("relu")])
+        model.compile("sgd", "mse")
+        async with af.Session(graph=graph) as session:
+            session.listeners.add(lambda report: None)
+            live = af.callbacks.LiveSummaries()
+            history = await model.fit(Batches(), epochs=2, verbose=0, callbacks=[live], session=session)
+            assert len(history.epoch) == 2
+
+
 def shown(model):
     kernel = model.layers[0].kernel
     picture = af.summary.image("picture", af.reshape(kernel, [1, 2, 2, 1]))
