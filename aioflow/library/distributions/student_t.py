@@ -83,4 +83,4 @@ class StudentT(Distribution):
         return self._to_batch(self.loc)
 
     def _z(self, value: Tensor) -> Tensor:
-        return (value - self.loc) / self.scale
+        return (value - self.loc) / abs(self.scale)

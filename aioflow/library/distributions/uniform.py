@@ -1,13 +1,16 @@
 """The uniform distribution."""
 
+import math
 from typing import ClassVar
 
 from aioflow.graph.convert import NumberLike
 from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.constants import constant
 from aioflow.kernels.array.select import select
+from aioflow.kernels.math.arithmetic import maximum
 from aioflow.kernels.math.elementwise import log
 from aioflow.kernels.math.random import random_uniform
-from aioflow.kernels.math.rounding import clip_by_value, is_nan
+from aioflow.kernels.math.rounding import is_nan
 from aioflow.library.control import name_scope
 from aioflow.library.distributions.distribution import Distribution
 from aioflow.library.distributions.parameters import checked, floats, spread
@@ -50,10 +53,16 @@ class Uniform(Distribution):
     def _prob(self, value: Tensor) -> Tensor:
         value, low, high = spread(value, self.low, self.high)
         inside = (value >= low) & (value < high)
-        return select(is_nan(value), value, select(inside, 1 / (high - low), 0.0 * low))
+        return select(is_nan(value), value, select(inside, 1 / (high - low), constant(0, self.dtype)))
+
+    def _log_prob(self, value: Tensor) -> Tensor:
+        value, low, high = spread(value, self.low, self.high)
+        inside = (value >= low) & (value < high)
+        return select(is_nan(value), value, select(inside, -log(high - low), constant(-math.inf, self.dtype)))
 
     def _cdf(self, value: Tensor) -> Tensor:
-        return clip_by_value((value - self.low) / self.range(), 0.0, 1.0)
+        value, low, high = spread(value, self.low, self.high)
+        return select(value >= high, constant(1, self.dtype), maximum((value - low) / (high - low), 0.0))
 
     def _entropy(self) -> Tensor:
         return log(self.range())
