@@ -8,6 +8,7 @@ Without a token the page is on loopback, where a page of another site may still 
 the request must name an address of this machine as its host, and a websocket must come from this page itself.
 """
 
+import hashlib
 import hmac
 from collections.abc import Mapping
 from typing import Final
@@ -15,7 +16,6 @@ from urllib.parse import SplitResult, urlsplit
 
 from aioflow.net.transport.credentials import Token, is_loopback
 
-COOKIE: Final = "aioflow-page"
 HEADERS: Final[Mapping[str, str]] = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -36,12 +36,17 @@ class Access:
     Args:
         token: the token that each request must show; None if requests need none.
         mounted: whether an application of the user decides which hosts are its own.
+
+    Attributes:
+        cookie: what a browser that has signed in shows.
+        cookie_name: the name of its cookie. Pages of one host with other tokens have others.
     """
 
     def __init__(self, token: Token | None, mounted: bool = False) -> None:
         self._token: Final = token
         self._mounted: Final = mounted
         self.cookie: Final = "" if token is None else token.key("the cookie of the live page")
+        self.cookie_name: Final = f"aioflow-page-{hashlib.sha256(self.cookie.encode()).hexdigest()[:12]}"
 
     def refuses_host(self, host: str) -> bool:
         """Whether the page refuses a request that names this host.

@@ -15,7 +15,7 @@ from typing import Any, Final
 import aiohttp
 from aiohttp import web
 
-from aioflow.dashboard.access import COOKIE, HEADERS, Access
+from aioflow.dashboard.access import HEADERS, Access
 from aioflow.dashboard.board import Board
 from aioflow.dashboard.chrome_trace import chrome_trace
 from aioflow.dashboard.messages import History, Message, Summaries, to_json
@@ -78,7 +78,7 @@ class Pages:
         is_open_to_pages = request.method == "GET" and not request.path.endswith("/updates")
         if not is_open_to_pages and self._access.refuses_origin(request.headers.get("origin"), host):
             return web.Response(status=403, text="pages of other sites may not read this one")
-        shown = request.headers.get("authorization", ""), request.cookies.get(COOKIE, "")
+        shown = request.headers.get("authorization", ""), request.cookies.get(self._access.cookie_name, "")
         if self._access.is_known(*shown) or request.path.endswith(_OPEN):
             return None
         if request.match_info.get("path") is None and request.path.endswith("/"):
@@ -87,13 +87,20 @@ class Pages:
 
     async def _sign_in(self, request: web.Request) -> web.StreamResponse:
         """Give a browser that shows the token its cookie."""
-        form = await request.post()
-        secret = form.get("token")
+        try:
+            secret = (await request.post()).get("token")
+        except (ValueError, LookupError):  # a form without a boundary, or in an unknown encoding
+            return _static("sign-in.html", 400)
         if not isinstance(secret, str) or not self._access.signs_in(secret.strip()):
             return _static("sign-in.html", 401)
         response = web.Response(status=303, headers={"location": "./"})
         response.set_cookie(
-            COOKIE, self._access.cookie, httponly=True, samesite="Strict", secure=request.secure, max_age=7 * 86400
+            self._access.cookie_name,
+            self._access.cookie,
+            httponly=True,
+            samesite="Strict",
+            secure=request.secure,
+            max_age=7 * 86400,
         )
         return response
 

@@ -45,8 +45,10 @@ class LiveSummaries(Callback):
     """
 
     def __init__(self, of: "Shown | Callable[[Trainable], Shown] | None" = None, every: int = 1) -> None:
-        """TypeError or ValueError for a number of epochs that is none."""
+        """TypeError or ValueError for a number of epochs that is none, or for `of` that shows nothing."""
         self.every: Final = whole("every", every, 1)
+        if of is not None and not callable(of) and (isinstance(of, (Variable, Tensor)) or not isinstance(of, Iterable)):
+            raise TypeError(f"of is a list of variables and summaries, or a function, not {safe_repr(of)}")
         self._of: Final = of
         self._merged: tuple[Any, Tensor | None] | None = None
 

@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import inspect
 from collections.abc import Iterator
 from typing import Final
 
 from aioflow.files.byte_count import Progress, counted
+from aioflow.tensors.recursion import safe_repr
 
 
 @contextlib.contextmanager
@@ -13,11 +15,13 @@ def shown(progress: Progress | None) -> Iterator[None]:
     """Call a function with the bytes that the block has read or written, and with all bytes. None for no function.
 
     The loop calls it, the last time when the block ends. An error of the function ends the calls, and reaches the
-    exception handler of the loop.
+    exception handler of the loop. TypeError for something else than a function, before the block begins.
     """
     if progress is None:
         yield
         return
+    if not callable(progress) or inspect.iscoroutinefunction(progress):
+        raise TypeError(f"progress is a plain function, or an af.train.Progress, not {safe_repr(progress)}")
     relay = _Relay(progress)
     with counted(relay.told):
         try:

@@ -77,6 +77,7 @@ async def test_a_recorded_cluster_training_fills_every_page():
         await tab.size(*DESKTOP)
         await _check_numbers(tab, monitor)
         await _check_memory(tab)
+        await _check_steps(tab)
         await _check_graph(tab)
 
 
@@ -103,6 +104,13 @@ async def _check_numbers(tab, monitor):
     await tab.key("Escape")
     assert await tab.run("document.querySelector('.detail').hidden")
     assert await tab.run("document.querySelector('#pages [aria-current=page]').innerText") == "Timeline"
+
+
+async def _check_steps(tab):
+    """Points that a recovery has gone back behind leave a chart by steps."""
+    shown = await tab.run("""import(new URL("chart.js", document.baseURI).href).then(({ rising }) =>
+        rising([[1, 2, 2, 5, 6, 3, 4], [10, 20, 21, 50, 60, 30, 40]]))""")
+    assert shown == [[1, 2, 2, 3, 4], [10, 20, 21, 30, 40]]
 
 
 async def _check_memory(tab):

@@ -128,6 +128,12 @@ async def test_a_token_is_asked_for_by_a_form_and_kept_in_a_cookie_that_no_scrip
                 assert "HttpOnly" in cookie
                 assert "SameSite=Strict" in cookie
                 assert TOKEN not in cookie
+            another = {"token": "another-secret-of-the-host"}
+            async with serve(monitor, **another) as other, client.post(f"{other.url}sign-in", data=another) as response:
+                assert response.status == 200
+            for kind in ("multipart/form-data", "application/x-www-form-urlencoded; charset=none"):
+                async with client.post("sign-in", data=b"token=a", headers={"content-type": kind}) as response:
+                    assert response.status == 400, kind
             async with client.ws_connect("updates") as socket:
                 assert await received(socket)
 

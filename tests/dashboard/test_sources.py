@@ -266,6 +266,8 @@ async def test_a_fit_shows_histograms_and_pictures_while_somebody_looks():
                 )
                 events = [each for each in board.since(0) if isinstance(each, Event)]
                 assert events[-1].text.startswith("no summaries after epoch 1: ")
+                with pytest.raises(TypeError, match="a list of variables and summaries"):
+                    af.callbacks.LiveSummaries(af.constant(1.0))
                 wrong = af.callbacks.LiveSummaries([af.constant(1.0)])
                 with pytest.raises(TypeError, match=r"variables and results of af\.summary, not <af\.Tensor"):
                     await model.fit(Batches(), verbose=0, callbacks=[wrong], session=session)

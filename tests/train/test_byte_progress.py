@@ -102,6 +102,18 @@ async def test_a_save_goes_on_when_its_progress_cannot_be_told(graph, tmp_path):
 
 
 @pytest.mark.real
+@pytest.mark.parametrize("progress", [True, asyncio.sleep])
+async def test_a_progress_that_is_no_plain_function_is_refused_before_anything_is_written(graph, tmp_path, progress):
+    with graph.as_default():
+        af.Variable(1.0)
+        init, saver = af.global_variables_initializer(), af.train.Saver()
+    async with af.Session(graph=graph) as session:
+        await session.run(init)
+        with pytest.raises(TypeError, match="progress is a plain function"):
+            await saver.save(session, tmp_path / "model", progress=progress)
+    assert not [*tmp_path.iterdir()]
+
+
 async def test_weights_of_a_model_are_told_and_shown_as_sizes(tmp_path):
     with af.Graph().as_default():
         model, shown = af.Sequential([af.layers.Input([1024]), af.layers.Dense(512)]), io.StringIO()

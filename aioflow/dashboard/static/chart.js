@@ -8,6 +8,14 @@ import { colour, seriesColour } from "./theme.js";
 const HEIGHT = 150;
 const POWERS = Array.from({ length: 50 }, (_, power) => 2 ** power);
 
+// The columns without the points that a later one has gone back behind, as after a recovery: the first column rises.
+export function rising(columns) {
+  const [steps] = columns;
+  const least = steps.slice(); // from each place on
+  for (let at = least.length - 2; at >= 0; at -= 1) least[at] = Math.min(least[at], least[at + 1]);
+  return columns.map((column) => column.filter((_, at) => steps[at] === least[at]));
+}
+
 export class Chart {
   // names: () => the series to show, as [name, label]; format: value -> text
   // across(times, store): other numbers than times for the axis below, such as steps; every series has them all.
@@ -32,7 +40,7 @@ export class Chart {
     this.element.hidden = !found.some((series) => series?.times.length > 1);
     if (this.element.hidden) return;
     this.data = this.joined(found);
-    if (this.across) this.data[0] = this.across(this.data[0], store);
+    if (this.across) this.data = rising([this.across(this.data[0], store), ...this.data.slice(1)]);
     const shown = JSON.stringify(names);
     if (this.plot === null || shown !== this.shown) this.rebuild(names, shown);
     else this.plot.setData(this.drawn());
