@@ -173,6 +173,7 @@ _face = Face(__name__, {
         "get_collection_ref group is_tensor name_scope op_scope register_tensor_conversion_function tuple "
         "with_dependencies"
     ),
+    "aioflow.library.convolution_gradients": "conv2d_backprop_filter_v2 conv2d_backprop_input_v2",
     "aioflow.library.critical_section": "CriticalSection",
     "aioflow.library.custom_gradient": "custom_gradient grad_pass_through recompute_grad",
     "aioflow.library.fake_quantisation": (
@@ -200,6 +201,7 @@ _face = Face(__name__, {
         "fixed_size_partitioner min_max_variable_partitioner variable_axis_size_partitioner"
     ),
     "aioflow.library.printing": "print",
+    "aioflow.library.py_function": "py_function",
     "aioflow.library.quantised_numbers": "dequantize quantize quantize_v2 quantized_concat",
     "aioflow.library.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase RandomShuffleQueue",
     "aioflow.library.random": "random_crop",
@@ -245,6 +247,7 @@ _face = Face(__name__, {
         "no_regularizer variable_op_scope variable_scope"
     ),
     "aioflow.library.variables": "Variable VariableAggregation VariableSynchronization variable_creator_scope",
+    "aioflow.library.vectorized_map": "vectorized_map",
     "aioflow.plan.cost_model": "CostModel Link",
     "aioflow.plan.op_cost": "Rates",
     "aioflow.plan.placement.report": "Placement",

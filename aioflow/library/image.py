@@ -27,6 +27,7 @@ _face = Face(__name__, {
         "grayscale_to_rgb pad_to_bounding_box per_image_standardization resize resize_image_with_crop_or_pad "
         "resize_image_with_pad resize_images resize_with_crop_or_pad rgb_to_grayscale rot90 transpose transpose_image"
     ),
+    "aioflow.library.image_jpeg": "adjust_jpeg_quality random_jpeg_quality",
     "aioflow.library.image_similarity": "ssim ssim_multiscale",
     "aioflow.library.random": "random_crop",
 })  # fmt: skip

@@ -23,5 +23,6 @@ _face = Face(__name__, {
         "parse_single_example parse_single_sequence_example"
     ),
     "aioflow.library.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase RandomShuffleQueue",
+    "aioflow.library.sparse": "deserialize_many_sparse serialize_many_sparse serialize_sparse",
     "aioflow.train.input": "match_filenames_once",
 })  # fmt: skip

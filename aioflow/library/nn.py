@@ -31,6 +31,7 @@ _face = Face(__name__, {
     "aioflow.kernels.nn.weighted_sampling": "all_candidate_sampler fixed_unigram_candidate_sampler",
     "aioflow.library": "experimental=nn_experimental rnn_cell",
     "aioflow.library.approximate_top_k": "approx_max_k approx_min_k",
+    "aioflow.library.average_loss": "compute_average_loss scale_regularization_loss",
     "aioflow.library.embedding": "embedding_lookup embedding_lookup_sparse safe_embedding_lookup_sparse",
     "aioflow.library.fractional_pooling": "fractional_avg_pool fractional_max_pool",
     "aioflow.library.learned_sampler": "learned_unigram_candidate_sampler",

@@ -48,6 +48,8 @@ from aioflow.library import nn_experimental as experimental
 from aioflow.library import rnn_cell as rnn_cell
 from aioflow.library.approximate_top_k import approx_max_k as approx_max_k
 from aioflow.library.approximate_top_k import approx_min_k as approx_min_k
+from aioflow.library.average_loss import compute_average_loss as compute_average_loss
+from aioflow.library.average_loss import scale_regularization_loss as scale_regularization_loss
 from aioflow.library.embedding import embedding_lookup as embedding_lookup
 from aioflow.library.embedding import embedding_lookup_sparse as embedding_lookup_sparse
 from aioflow.library.embedding import safe_embedding_lookup_sparse as safe_embedding_lookup_sparse
@@ -120,24 +122,25 @@ from aioflow.library.space_to_batch import with_space_to_batch as with_space_to_
 __all__ = ["all_candidate_sampler", "approx_max_k", "approx_min_k", "atrous_conv2d", "atrous_conv2d_transpose",
     "avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d", "avg_pool_v2", "batch_norm_with_global_normalization",
     "batch_normalization", "bias_add", "bidirectional_dynamic_rnn", "collapse_repeated", "compute_accidental_hits",
-    "conv1d", "conv1d_transpose", "conv2d", "conv2d_backprop_filter", "conv2d_backprop_input", "conv2d_transpose",
-    "conv3d", "conv3d_backprop_filter", "conv3d_backprop_filter_v2", "conv3d_transpose", "conv_transpose",
-    "convolution", "crelu", "ctc_beam_search_decoder", "ctc_beam_search_decoder_v2", "ctc_greedy_decoder", "ctc_loss",
-    "ctc_loss_v2", "ctc_unique_labels", "depth_to_space", "depthwise_conv2d", "depthwise_conv2d_backprop_filter",
-    "depthwise_conv2d_backprop_input", "depthwise_conv2d_native", "depthwise_conv2d_native_backprop_filter",
-    "depthwise_conv2d_native_backprop_input", "dilation2d", "dropout", "dynamic_rnn", "elu", "embedding_lookup",
-    "embedding_lookup_sparse", "erosion2d", "experimental", "fixed_unigram_candidate_sampler", "fractional_avg_pool",
-    "fractional_max_pool", "fused_batch_norm", "gelu", "hard_sigmoid", "in_top_k", "l2_loss", "l2_normalize",
-    "layer_normalization", "leaky_relu", "learned_unigram_candidate_sampler", "local_response_normalization",
-    "log_poisson_loss", "log_sigmoid", "log_softmax", "log_uniform_candidate_sampler", "lrn", "lstm", "max_pool",
-    "max_pool1d", "max_pool2d", "max_pool3d", "max_pool_v2", "max_pool_with_argmax", "moments", "nce_loss",
-    "normalize_moments", "pool", "quantized_avg_pool", "quantized_conv2d", "quantized_max_pool", "quantized_relu_x",
-    "raw_rnn", "relu", "relu6", "relu_layer", "rnn_cell", "safe_embedding_lookup_sparse", "sampled_softmax_loss",
-    "selu", "separable_conv2d", "sigmoid", "sigmoid_cross_entropy_with_logits", "silu", "softmax",
-    "softmax_cross_entropy_with_logits", "softmax_cross_entropy_with_logits_v2", "softplus", "softsign",
-    "space_to_batch", "space_to_depth", "sparse_softmax_cross_entropy_with_logits", "static_bidirectional_rnn",
-    "static_rnn", "sufficient_statistics", "swish", "tanh", "top_k", "uniform_candidate_sampler",
-    "weighted_cross_entropy_with_logits", "weighted_moments", "with_space_to_batch", "xw_plus_b", "zero_fraction"]
+    "compute_average_loss", "conv1d", "conv1d_transpose", "conv2d", "conv2d_backprop_filter", "conv2d_backprop_input",
+    "conv2d_transpose", "conv3d", "conv3d_backprop_filter", "conv3d_backprop_filter_v2", "conv3d_transpose",
+    "conv_transpose", "convolution", "crelu", "ctc_beam_search_decoder", "ctc_beam_search_decoder_v2",
+    "ctc_greedy_decoder", "ctc_loss", "ctc_loss_v2", "ctc_unique_labels", "depth_to_space", "depthwise_conv2d",
+    "depthwise_conv2d_backprop_filter", "depthwise_conv2d_backprop_input", "depthwise_conv2d_native",
+    "depthwise_conv2d_native_backprop_filter", "depthwise_conv2d_native_backprop_input", "dilation2d", "dropout",
+    "dynamic_rnn", "elu", "embedding_lookup", "embedding_lookup_sparse", "erosion2d", "experimental",
+    "fixed_unigram_candidate_sampler", "fractional_avg_pool", "fractional_max_pool", "fused_batch_norm", "gelu",
+    "hard_sigmoid", "in_top_k", "l2_loss", "l2_normalize", "layer_normalization", "leaky_relu",
+    "learned_unigram_candidate_sampler", "local_response_normalization", "log_poisson_loss", "log_sigmoid",
+    "log_softmax", "log_uniform_candidate_sampler", "lrn", "lstm", "max_pool", "max_pool1d", "max_pool2d", "max_pool3d",
+    "max_pool_v2", "max_pool_with_argmax", "moments", "nce_loss", "normalize_moments", "pool", "quantized_avg_pool",
+    "quantized_conv2d", "quantized_max_pool", "quantized_relu_x", "raw_rnn", "relu", "relu6", "relu_layer", "rnn_cell",
+    "safe_embedding_lookup_sparse", "sampled_softmax_loss", "scale_regularization_loss", "selu", "separable_conv2d",
+    "sigmoid", "sigmoid_cross_entropy_with_logits", "silu", "softmax", "softmax_cross_entropy_with_logits",
+    "softmax_cross_entropy_with_logits_v2", "softplus", "softsign", "space_to_batch", "space_to_depth",
+    "sparse_softmax_cross_entropy_with_logits", "static_bidirectional_rnn", "static_rnn", "sufficient_statistics",
+    "swish", "tanh", "top_k", "uniform_candidate_sampler", "weighted_cross_entropy_with_logits", "weighted_moments",
+    "with_space_to_batch", "xw_plus_b", "zero_fraction"]
 
 def l2_loss(t: NumberLike, name: str | None = None) -> Tensor:
     """Half the sum of the squares of all elements.

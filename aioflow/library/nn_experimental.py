@@ -1,5 +1,5 @@
-"""`af.nn.experimental`: dropout whose random numbers follow from a seed."""
+"""`af.nn.experimental`: dropout whose random numbers follow from a seed, or that a function makes."""
 
 from aioflow.lazy import Face
 
-_face = Face(__name__, {"aioflow.library.stateless_dropout": "stateless_dropout"})
+_face = Face(__name__, {"aioflow.library.stateless_dropout": "general_dropout stateless_dropout"})

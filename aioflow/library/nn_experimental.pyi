@@ -1,4 +1,4 @@
-"""`af.nn.experimental`: dropout whose random numbers follow from a seed."""
+"""`af.nn.experimental`: dropout whose random numbers follow from a seed, or that a function makes."""
 
 # Made by `make stubs`.
 
@@ -10,6 +10,7 @@ from aioflow.graph.convert import NumberLike, TensorLike, TextLike
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.tensors.dtypes import DTypeLike, ShapeLike
 
+from aioflow.library.stateless_dropout import general_dropout as general_dropout
 from aioflow.library.stateless_dropout import stateless_dropout as stateless_dropout
 
-__all__ = ["stateless_dropout"]
+__all__ = ["general_dropout", "stateless_dropout"]
