@@ -28,7 +28,7 @@ def adjust_jpeg_quality(
         InvalidArgumentError: in the run, for the same reasons.
 
     Examples:
-        >>> (await session.run(af.image.adjust_jpeg_quality(af.fill([8, 8, 3], 0.6), 50)))[0, 0]
+        >>> (await session.run(af.image.adjust_jpeg_quality(af.fill([8, 8, 3], 0.6), 50)))[0, 0].round(1)
         array([0.6, 0.6, 0.6], dtype=float32)
     """
     if isinstance(jpeg_quality, int) and not 0 <= jpeg_quality <= 100:

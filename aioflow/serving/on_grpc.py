@@ -97,7 +97,7 @@ async def _answer(service: Service, path: str, messages: object, context: "Servi
     headers, answer = await service.answer(request, _join, ROUTES)
     code, text = int(headers.pop(STATUS)), headers.pop(MESSAGE, "")
     if code != errors.OK:
-        await context.abort(_status(code), text, tuple(headers.items()))
+        await _abort(context, code, text, tuple(headers.items()))
     if headers:
         context.set_trailing_metadata(tuple(headers.items()))
     return answer
@@ -115,11 +115,19 @@ async def _read(context: "ServicerContext", seconds: float) -> bytes:
         async with asyncio.timeout(seconds):
             message: object = await context.read()
     except TimeoutError:
-        await context.abort(_status(errors.DEADLINE_EXCEEDED), f"the message did not arrive within {seconds:g} s")
+        await _abort(context, errors.DEADLINE_EXCEEDED, f"the message did not arrive within {seconds:g} s")
     if isinstance(message, bytes):
         return message
-    await context.abort(_status(errors.INVALID_ARGUMENT), "the call has no message")
+    await _abort(context, errors.INVALID_ARGUMENT, "the call has no message")
     return b""  # never: the abort has raised
+
+
+async def _abort(context: "ServicerContext", code: int, text: str, metadata: tuple[tuple[str, str], ...] = ()) -> None:
+    """End a call with an error, or as cancelled if gRPC has ended it itself, as for a message that is too long."""
+    try:
+        await context.abort(_status(code), text, metadata)
+    except package().aio.InternalError:
+        raise asyncio.CancelledError from None
 
 
 async def _join(response: Response) -> tuple[dict[str, str], bytes]:

@@ -8,8 +8,8 @@ from aioflow.tensors.dtypes import int32, int64
 
 @exporter("top_k")
 def _(export: Export, op: Operation) -> list[str]:
-    count = export.integers([op.attrs["k"]])
-    values, places = export.add_all("TopK", [*export.names(op), count], 2, sorted=int(op.attrs["sorted"]))
+    count = export.add("Reshape", export.as_int64(op.inputs[1]), export.integers([1]))
+    values, places = export.add_all("TopK", [export.name(op.inputs[0]), count], 2, sorted=int(op.attrs["sorted"]))
     return [values, export.add("Cast", places, to=NUMBERS[int32])]
 
 
