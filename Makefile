@@ -11,9 +11,9 @@ interpreter = $(shell for python in python$(1) $(wildcard $(HOME)/.pyenv/version
 	"$$python" -c "import venv" 2>/dev/null && echo "$$python" && break; done)
 
 PYTHON = $(or $(firstword $(foreach version,$(VERSIONS),$(call interpreter,$(version)))),python3)
-# Four workers for two cores: tests with processes wait for them. Each collects and runs its share of the files, as
+# Three workers for two cores: tests with processes wait for them. Each collects and runs its share of the files, as
 # tests/support/shares.py divides them. The tests of a single file are divided by pytest-xdist.
-PYTEST := pytest -n 4 --dist each --max-worker-restart 0
+PYTEST := pytest -n 3 --dist each --max-worker-restart 0
 PYTEST_IN_FILES := pytest -n 3 --dist worksteal
 # What is tested once more without oneDNN: the ops that have kernels by it, which are for float32.
 NUMPY_ALONE := tests/devices/test_onednn.py tests/kernels/nn tests/kernels/linalg/test_linalg.py \

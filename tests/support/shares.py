@@ -1,4 +1,4 @@
-"""The test files divided among the workers of pytest-xdist, a plugin for `pytest -n 4 --dist each`.
+"""The test files divided among the workers of pytest-xdist, a plugin for `pytest -n 3 --dist each`.
 
 Each worker imports and collects its own files only: for all files that takes as long as a tenth of the tests.
 """
