@@ -27,7 +27,7 @@ from tests.support.cluster_processes import (
     soon,
 )
 
-pytestmark = [pytest.mark.sockets, pytest.mark.slow]
+pytestmark = [pytest.mark.sockets, pytest.mark.slow, pytest.mark.long]
 HEARTBEAT = 5.0
 HELD = 7.0
 """Seconds for which the client is blocked: longer than the heartbeat timeout."""
