@@ -38,7 +38,7 @@ class Access:
         mounted: whether an application of the user decides which hosts are its own.
 
     Attributes:
-        cookie: what a browser that has signed in shows.
+        cookie: the value of the cookie of a browser that has signed in.
         cookie_name: the name of its cookie. Pages of one host with other tokens have others.
     """
 

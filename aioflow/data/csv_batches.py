@@ -77,11 +77,9 @@ def make_csv_dataset(
     names = [columns.names[number] for number in numbers]
     if label_name is not None and label_name not in names:
         raise ValueError(f"label_name {label_name!r} is none of the columns {names}")
-    defaults = column_defaults
-    if defaults is None:
-        defaults = columns.defaults(numbers, na_value, num_rows_for_inference)
-    if len(defaults) != len(numbers):
-        raise ValueError(f"there are {len(defaults)} column_defaults for {len(numbers)} columns")
+    if column_defaults is not None and len(column_defaults) != len(numbers):
+        raise ValueError(f"there are {len(column_defaults)} column_defaults for {len(numbers)} columns")
+    defaults = column_defaults or columns.defaults(numbers, na_value, num_rows_for_inference)
 
     def read(file: Any) -> Dataset:
         return CsvDataset([file], defaults, None, None, header, field_delim, use_quote_delim, na_value, numbers)

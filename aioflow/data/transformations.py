@@ -175,7 +175,7 @@ def group_by_window(
 
 
 def group_by_reducer(key_func: Callable[..., Any], reducer: Reducer) -> Transformation:
-    """A dataset of what a reducer makes of all elements of each key, by rising keys, at the end of the data.
+    """A dataset of one result of a reducer for each key, by rising keys, which come at the end of the data.
 
     To go on from a state, it reduces all elements again.
 

@@ -125,7 +125,7 @@ def quantize_and_dequantize(
 
     Args:
         input: floating numbers.
-        input_min: the lower limit of what is stored, if `range_given`; else the lowest element is.
+        input_min: the lower limit of stored numbers, if `range_given`; by default the lowest element.
         input_max: the upper limit.
         signed_input: whether the integers have a sign; if not, numbers below 0 become 0.
         num_bits: the number of bits of an integer, with the sign.

@@ -16,7 +16,7 @@ from aioflow.tensors.recursion import safe_repr
 
 
 class SavedModelBuilder:
-    """Saves a model: first names what is saved, then awaits `save`.
+    """Saves a model: `add_meta_graph_and_variables` takes its graph and signatures, and `save` is awaited.
 
     Args:
         export_dir: the new directory, on this machine, or a URL.

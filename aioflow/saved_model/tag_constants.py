@@ -1,4 +1,4 @@
-"""`af.saved_model.tag_constants`: what a graph is for. A directory of aioflow has one graph, so tags choose none."""
+"""`af.saved_model.tag_constants`: the uses of a graph. A directory of aioflow has one graph, so tags choose none."""
 
 from typing import Final
 

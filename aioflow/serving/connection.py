@@ -124,7 +124,7 @@ class Connection(asyncio.Protocol):
     def leave(self, young: float = 0.0) -> None:
         """Close the connection, unless a request has begun to arrive or is being answered.
 
-        A new one stays open if it is younger than so many seconds.
+        A new connection stays open if it is younger than `young` seconds.
         """
         if self.is_new and self._loop.time() - self._since < young:
             return

@@ -162,7 +162,7 @@ class Models:
             name: the name of the model.
             session: the session that trains. When it is closed, the model is no longer ready, and answers no request.
             signatures: functions of its graph, by name. The graph may be finalized: a graph beside it gets two copies
-                of what they need, up to four while requests are slow.
+                of their operations, up to four while requests are slow.
             every: the number of steps from one version to the next.
             batching: how requests share runs; None: each has a run of its own.
             replicas: the places in a cluster where each version is loaded, as in `add`; by default the session that

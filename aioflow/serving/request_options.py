@@ -27,7 +27,7 @@ class RequestOptions(NamedTuple):
 
     @classmethod
     def read(cls, parameters: Mapping[str, Any]) -> "RequestOptions":
-        """Return what the parameters say. InvalidArgumentError names a wrong one."""
+        """Return the options in the parameters. InvalidArgumentError names a wrong one."""
         timeout = read_option(parameters, "timeout", 0)
         return cls(
             read_option(parameters, "signature_name", SERVING_DEFAULT), read_option(parameters, "priority", 0),

@@ -4,7 +4,7 @@
     af.config.threading.set_inter_op_parallelism_threads(2)
 
 They change it for sessions that are made afterwards, in this process. A session that is given a `Config` has that one.
-A session of a cluster has no devices of its own: it leaves out what is said of them.
+A session of a cluster has no devices of its own: it ignores the settings of devices.
 """
 
 import dataclasses

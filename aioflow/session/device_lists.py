@@ -150,7 +150,7 @@ def _cpus() -> int:
 
 
 def get_logical_device_configuration(device: PhysicalDevice) -> list[LogicalDeviceConfiguration] | None:
-    """Return what a physical device is divided into, in sessions without a Config; None if it is one device.
+    """Return the logical devices of a physical device, in sessions without a Config; None if it is one device.
 
     Examples:
         >>> (cpu,) = af.config.list_physical_devices("CPU")

@@ -29,7 +29,7 @@ class Scope:
         prefix: the scope of its operations.
         nodes: the nodes that it has.
         values: the outputs of nodes that are built.
-        done: the operation of each node that has one: what waits for the node waits for it.
+        done: the operation of each node that has one, for control dependencies.
     """
 
     def __init__(self, prefix: str, nodes: Nodes, values: Mapping[str, Sequence[Value]]) -> None:

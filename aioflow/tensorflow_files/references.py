@@ -16,7 +16,7 @@ class Reference:
 
     Attributes:
         handle: the handle of the variable.
-        value: what a read of it gives: the result of the change that it comes from; None for a read of its own.
+        value: the value of a read: the result of the change that it comes from; None for a read of its own.
     """
 
     handle: Tensor

@@ -69,7 +69,7 @@ def is_tensorflow_model(directory: Path) -> bool:
 
 
 def read_model(directory: Path) -> TensorFlowModel:
-    """Return what a directory holds. Blocks.
+    """Return the content of a directory. Blocks.
 
     Raises:
         DataLossError: it is damaged.

@@ -27,7 +27,7 @@ function textOrElement(child) {
   return child instanceof Node ? child : document.createTextNode(String(child));
 }
 
-// Marks the element that stands for what is shown, with the kind of it: page, step.
+// Marks the element of the current item, with its kind: page, step.
 export function markCurrent(element, kind, isCurrent) {
   if (isCurrent) element.setAttribute("aria-current", kind);
   else element.removeAttribute("aria-current");

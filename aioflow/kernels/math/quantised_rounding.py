@@ -1,4 +1,4 @@
-"""Numbers rounded to the multiples of a step that integers of so many bits can store: quantised and back at once."""
+"""Quantises and dequantises at once: rounds numbers to the multiples of a step that integers of few bits can store."""
 
 from collections.abc import Callable
 from typing import Any, Final

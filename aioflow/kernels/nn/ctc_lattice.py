@@ -136,7 +136,7 @@ class Lattice:
         return visits, visits * (rates - np.asarray(rate)[:, None]), whole
 
     def _from_classes(self, expected: Array, visits: Array, total: Array) -> Array:
-        """`expected` of each class less what the states of it have, where a row counts."""
+        """`expected` of each class less the sum over its states, where a row counts."""
         found = expected.copy()
         rows = np.arange(len(self.classes))
         for state in range(self.classes.shape[1]):

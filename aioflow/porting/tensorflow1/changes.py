@@ -1,4 +1,4 @@
-"""The port of one program while it is made: what is known of the program, the edits, the counts and the notes."""
+"""The state of a port while it is made: the program and its analysis, the edits, the counts and the notes."""
 
 import ast
 from collections import Counter
@@ -22,8 +22,8 @@ class Changes:
     Attributes:
         script: the program.
         nodes: all nodes of its tree.
-        inference: what its expressions stand for.
-        coroutines: what waits.
+        inference: the kinds of its expressions.
+        coroutines: its calls, blocks and functions that wait.
         edits: the changes of its text.
         counts: how many changes of each kind there are.
         notes: the lines that need a person, and why.

@@ -1,4 +1,4 @@
-"""What waits in a program: calls to await, blocks and loops to enter with `async`, functions that become coroutines.
+"""Finds the calls to await, the blocks and loops to enter with `async`, and the functions that become coroutines.
 
 A function that awaits becomes a coroutine function, and so its callers await it; this is repeated until no call is
 left. Where a function cannot become one, its calls stay as they are, and the place needs a person.
@@ -32,7 +32,7 @@ _HARMLESS: Final = frozenset({"staticmethod", "classmethod"})
 
 
 class Coroutines:
-    """What waits in a program.
+    """The calls, blocks, loops and functions of a program that wait.
 
     Attributes:
         functions: the functions that become coroutine functions.

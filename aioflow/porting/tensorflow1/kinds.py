@@ -24,7 +24,7 @@ from aioflow.train.supervisor import Supervisor
 
 @dataclasses.dataclass(frozen=True)
 class TensorFlowName:
-    """A module of TensorFlow's, or what it holds.
+    """A module of TensorFlow's, or a member of one.
 
     Attributes:
         path: its path below `tf`; empty for `tf` itself.
@@ -176,7 +176,7 @@ def customary(name: str) -> Live | None:
 
 
 def result_of(called: Kind | None) -> Kind | None:
-    """Return what a call gives, of anything but a function of the program."""
+    """Return the kind of the result of a call, of anything but a function of the program."""
     match called:
         case TensorFlowName(path):
             return RESULTS.get(path, VALUE)

@@ -1,7 +1,7 @@
-"""The port of a program: the mechanical part of the change from TensorFlow 1, and what is left to a person.
+"""Ports a program: makes the mechanical changes from TensorFlow 1, and notes the places that need a person.
 
-`port` infers what the names of a program stand for, finds what waits, and lets each kind of change make its edits. Only
-the changed spots differ: every other character stays.
+`port` infers the meaning of the names of a program, finds the calls that wait, and lets each kind of change make its
+edits. Only the changed spots differ: every other character stays.
 """
 
 import dataclasses

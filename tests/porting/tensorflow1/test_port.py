@@ -1,4 +1,4 @@
-"""The port of programs: what changes, what stays, and what is left to a person."""
+"""The port of programs: its changes, the text that stays, and the notes for a person."""
 
 import ast
 import asyncio
