@@ -158,7 +158,7 @@ def _down(x: Tensor, axis: int = -1) -> Tensor:
     return concat([zeros_like(_part(x, axis, 0, 1)), _part(x, axis, 0, -1)], axis)
 
 
-def _diagonals(given: Any, form: str, rhs: NumberLike) -> tuple[Tensor, Tensor, Tensor]:
+def three_diagonals(given: Any, form: str, rhs: NumberLike) -> tuple[Tensor, Tensor, Tensor]:
     """The diagonals above, on and below the main one, all of its length; of the dtype of `rhs` if that is a tensor."""
     dtype = rhs.dtype if isinstance(rhs, Tensor) else None
     if form == "compact":
@@ -208,7 +208,7 @@ def tridiagonal_matmul(
         array([[12.],
                [21.]], dtype=float32)
     """
-    parts = _diagonals(diagonals, diagonals_format, rhs)
+    parts = three_diagonals(diagonals, diagonals_format, rhs)
     right = convert_to_tensor(rhs, parts[1].dtype)
     if right.spec.rank == 1:
         raise ValueError(f"tridiagonal_matmul: rhs is a matrix [..., n, k], its shape is {right.spec.shape}")
@@ -253,7 +253,7 @@ def tridiagonal_solve(
         >>> (await session.run(x)).round(3)
         array([1., 1.], dtype=float32)
     """
-    parts = _diagonals(diagonals, diagonals_format, rhs)
+    parts = three_diagonals(diagonals, diagonals_format, rhs)
     right = convert_to_tensor(rhs, parts[1].dtype)
     rank = parts[1].spec.rank
     if rank is None or right.spec.rank not in (rank, rank + 1):
