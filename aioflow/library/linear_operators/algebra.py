@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.partition import broadcast_dynamic_shape
 from aioflow.kernels.array.shapes import expand_dims
 from aioflow.kernels.linalg.decompositions import cholesky
@@ -65,16 +66,22 @@ def _scaled_scaled(left: LinearOperatorScaledIdentity, right: LinearOperatorScal
     return LinearOperatorScaledIdentity(left._rows(), left.multiplier * right.multiplier, **_commuting(left, right))
 
 
+def _scaled(multiple: LinearOperatorScaledIdentity, diag: LinearOperatorDiag) -> Tensor:
+    return expand_dims(multiple.multiplier, -1) * diag.diag
+
+
 @product.of(LinearOperatorScaledIdentity, LinearOperatorDiag)
 def _scaled_diag(left: LinearOperatorScaledIdentity, right: LinearOperatorDiag) -> LinearOperator | None:
     if not _same_dtype(left, right):
         return None
-    return LinearOperatorDiag(expand_dims(left.multiplier, -1) * right.diag, **_commuting(left, right))
+    return LinearOperatorDiag(_scaled(left, right), **_commuting(left, right))
 
 
 @product.of(LinearOperatorDiag, LinearOperatorScaledIdentity)
 def _diag_scaled(left: LinearOperatorDiag, right: LinearOperatorScaledIdentity) -> LinearOperator | None:
-    return _scaled_diag(right, left)
+    return (
+        None if left.dtype is not right.dtype else LinearOperatorDiag(_scaled(right, left), **_commuting(left, right))
+    )
 
 
 @product.of(LinearOperatorDiag, LinearOperatorLowerTriangular)

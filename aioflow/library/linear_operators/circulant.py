@@ -5,10 +5,10 @@ from typing import ClassVar
 import numpy as np
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import NumberLike
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.array.concat import concat
-from aioflow.kernels.array.constants import constant, no_op, ones
+from aioflow.kernels.array.constants import no_op, ones
 from aioflow.kernels.array.shapes import expand_dims, reshape, shape
 from aioflow.kernels.control.assertions import assert_equal, assert_less_equal, assert_positive
 from aioflow.kernels.math.casting import cast
@@ -71,7 +71,7 @@ class CirculantOperator(LinearOperator):
     def block_shape_tensor(self) -> Tensor:
         """The shape of a signal, as a vector."""
         known = self.block_shape
-        return constant(known.as_list(), int32) if known.is_fully_defined() else shape(self._spectrum)[-self._depth :]
+        return convert_to_tensor(known, int32) if known.is_fully_defined() else shape(self._spectrum)[-self._depth :]
 
     @transactional
     def convolution_kernel(self, name: str = "convolution_kernel") -> Tensor:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypedDict, TypeVar
 
 from aioflow.graph.building import transactional
+from aioflow.graph.convert import convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.constants import constant
 from aioflow.library.control import name_scope
@@ -180,14 +181,12 @@ class Described:
     def _whole_shape(self) -> Tensor:
         """The shape, as a vector: a constant where it is known."""
         known = self.shape
-        return constant(known.as_list(), int32, [known.ndims]) if known.is_fully_defined() else self._shape_tensor()
+        return convert_to_tensor(known, int32) if known.is_fully_defined() else self._shape_tensor()
 
     def _batch_sizes(self) -> Tensor:
         """The shape of the batch, as a vector: a constant where it is known."""
         known = self.batch_shape
-        return (
-            constant(known.as_list(), int32, [known.ndims]) if known.is_fully_defined() else self._shape_tensor()[:-2]
-        )
+        return convert_to_tensor(known, int32) if known.is_fully_defined() else self._shape_tensor()[:-2]
 
     def _rows(self) -> Tensor:
         rows = self.range_dimension.value

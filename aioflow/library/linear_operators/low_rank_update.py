@@ -172,7 +172,8 @@ class LinearOperatorLowRankUpdate(LinearOperator):
     def _matmul(self, x: Tensor, adjoint: bool = False) -> Tensor:
         left, right = self._sides(adjoint)
         low = matmul(left, self._scaled(matmul(right, x, adjoint_a=True), adjoint))
-        return self._base.matmul(x, adjoint=adjoint) + low
+        found: Tensor = self._base.matmul(x, adjoint=adjoint) + low
+        return found
 
     def _capacitance(self, solved: Tensor, adjoint: bool) -> Tensor:
         """D^-1 + V^H L^-1 U, [*batch, K, K], of L^-1 U; or the same for the adjoint."""
@@ -188,7 +189,8 @@ class LinearOperatorLowRankUpdate(LinearOperator):
 
     def _solve(self, rhs: Tensor, adjoint: bool = False) -> Tensor:
         left, right = self._sides(adjoint)
-        solved, first = self._base.solve(left, adjoint=adjoint), self._base.solve(rhs, adjoint=adjoint)
+        solved: Tensor = self._base.solve(left, adjoint=adjoint)
+        first: Tensor = self._base.solve(rhs, adjoint=adjoint)
         inner, part = self._capacitance(solved, adjoint), matmul(right, first, adjoint_a=True)
         low = cholesky_solve(cholesky(inner), part) if self._by_cholesky() else matrix_solve(inner, part)
         return first - matmul(solved, low)

@@ -1,0 +1,112 @@
+"""All kinds of operators, compared with NumPy; `oracle/test_linear_operators.py` compares them with TensorFlow."""
+
+import numpy as np
+import pytest
+
+import aioflow as af
+from tests.library.linear_operators.kinds import KINDS, Numbers, arguments, calls
+
+
+def adjoint(matrix):
+    return np.swapaxes(matrix.conj(), -1, -2)
+
+
+def references(dense, given):
+    """What each call gives for that matrix, as a function without arguments."""
+    x, y, one, more, u, v, z = given.values()
+    rows, columns = dense.shape[-2:]
+
+    def solved(matrix, right):
+        return np.linalg.inv(matrix) @ right
+
+    return {
+        "to_dense": lambda: dense,
+        "matmul": lambda: dense @ x,
+        "matmul, adjoint": lambda: adjoint(dense) @ y,
+        "matmul, adjoint_arg": lambda: dense @ x,
+        "matmul, one": lambda: dense @ one,
+        "matvec": lambda: (dense @ u[..., None])[..., 0],
+        "matvec, adjoint": lambda: (adjoint(dense) @ v[..., None])[..., 0],
+        "add_to_tensor": lambda: dense + z,
+        "diag_part": lambda: np.diagonal(dense, 0, -2, -1),
+        "trace": lambda: np.trace(dense, 0, -2, -1),
+        "adjoint": lambda: adjoint(dense),
+        "shape_tensor": lambda: np.array(dense.shape),
+        "batch_shape_tensor": lambda: np.array(dense.shape[:-2]),
+        "sizes": lambda: [rows, columns],
+        "tensor_rank_tensor": lambda: dense.ndim,
+        "cond": lambda: np.linalg.cond(dense),
+        "determinant": lambda: np.linalg.det(dense),
+        "log_abs_determinant": lambda: np.linalg.slogdet(dense)[1],
+        "solve": lambda: solved(dense, y),
+        "solve, adjoint": lambda: solved(adjoint(dense), y),
+        "solve, more": lambda: solved(dense, more),
+        "solvevec": lambda: solved(dense, v[..., None])[..., 0],
+        "solvevec, adjoint": lambda: solved(adjoint(dense), v[..., None])[..., 0],
+        "inverse": lambda: np.linalg.inv(dense),
+        "eigvals": lambda: np.linalg.eigvalsh(dense),
+        "cholesky": lambda: np.linalg.cholesky(dense),
+    }
+
+
+def check(found, dense, given, dtype):
+    expected = references(dense, given)
+    for call, value in found.items():
+        wanted = expected[call]()
+        if call == "eigvals":
+            value = np.sort(value.real)
+        np.testing.assert_allclose(value, wanted, 1e-8, 1e-10, err_msg=call)
+        assert np.shape(value) == np.shape(wanted), call
+        if call not in ("shape_tensor", "batch_shape_tensor", "sizes", "tensor_rank_tensor", "cond", "eigvals"):
+            assert value.dtype == dtype, call
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("are_open", [False, True], ids=["known", "open"])
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+@pytest.mark.parametrize("name", KINDS)
+async def test_each_method_gives_what_the_dense_matrix_gives(name, dtype, are_open):
+    with af.Graph().as_default() as graph:
+        shape = tuple(KINDS[name](af.linalg, Numbers(af, dtype)).shape.as_list())
+        new = Numbers(af, dtype, are_open)
+        operator = KINDS[name](af.linalg, new)
+        given = arguments(shape, new)
+        tensors = {call: made() for call, made in calls(operator, name, given).items()}
+        for call, tensor in tensors.items():
+            for each in tensor if isinstance(tensor, list) else [tensor]:
+                assert are_open or each.shape.is_fully_defined(), call
+    assert operator.shape.is_compatible_with(shape)
+    async with af.Session(graph=graph) as session:
+        found = await session.run(tensors, dict(zip(new.parameters, new.values, strict=True)) if are_open else None)
+    with np.errstate(divide="ignore"):
+        check(found, found["to_dense"], given, dtype)
+    assert found["to_dense"].shape == shape
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("name", [name for name in KINDS if "wide" not in name and not name.startswith("Zeros")])
+async def test_gradients_flow_as_through_the_dense_matrix(name):
+    with af.Graph().as_default() as graph:
+        new = Numbers(af, np.float64)
+        operator = KINDS[name](af.linalg, new)
+        dense = af.linalg.LinearOperatorFullMatrix(operator.to_dense())
+        right = new.array(operator.shape[-1].value, 2)
+        if not new.parameters:
+            return
+
+        def slopes(one):
+            sums = [
+                af.reduce_sum(af.sin(one.matmul(right))),
+                af.reduce_sum(one.solve(right)),
+                one.log_abs_determinant(),
+            ]
+            found = af.gradients([af.reduce_sum(each) for each in sums], new.parameters, unconnected_gradients="zero")
+            return [af.real(each) for each in found]
+
+        pairs = slopes(operator), slopes(dense)
+    async with af.Session(graph=graph) as session:
+        mine, other = await session.run(pairs)
+    for found, expected in zip(mine, other, strict=True):
+        if name == "FullMatrix, definite":  # either triangle of a symmetric matrix may be the one that is moved
+            found, expected = found + found.T, expected + expected.T
+        np.testing.assert_allclose(found, expected, 1e-8, 1e-10)
