@@ -189,6 +189,7 @@ def _padded(x: Tensor, middle: Tensor, first: bool) -> Tensor:
 
 
 def _filled(x: Tensor, middle: Tensor, first: bool) -> Tensor:
+    """`x`, filled up to the length of `middle`."""
     none = zeros_like(middle[..., :1])
     size = shape(middle)[-1]
     return concat([none, x], -1)[..., -size:] if first else concat([x, none], -1)[..., :size]

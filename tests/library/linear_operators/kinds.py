@@ -14,6 +14,7 @@ class Numbers:
 
     def __init__(self, library: Any, dtype: Any, are_open: bool = False, seed: int = 5) -> None:
         self.library, self.dtype, self.are_open = library, np.dtype(dtype), are_open
+        self.kind = library.as_dtype(self.dtype)
         self.random = np.random.RandomState(seed)
         self.parameters: list[Any] = []
         self.values: list[Any] = []
@@ -89,27 +90,28 @@ KINDS: Final[Mapping[str, Make]] = {
     "LowerTriangular": lambda linalg, new: linalg.LinearOperatorLowerTriangular(new(2, 3, 3)),
     "Diag": lambda linalg, new: _diag(linalg, new, 2, 3),
     "Diag, definite": lambda linalg, new: _definite(linalg, new, 3),
-    "Identity": lambda linalg, new: linalg.LinearOperatorIdentity(3, dtype=new.dtype),
-    "Identity, batch": lambda linalg, new: linalg.LinearOperatorIdentity(3, [2], dtype=new.dtype),
+    "Identity": lambda linalg, new: linalg.LinearOperatorIdentity(3, dtype=new.kind),
+    "Identity, batch": lambda linalg, new: linalg.LinearOperatorIdentity(3, [2], dtype=new.kind),
     "ScaledIdentity": lambda linalg, new: linalg.LinearOperatorScaledIdentity(3, new(2)),
     "ScaledIdentity, definite": lambda linalg, new: linalg.LinearOperatorScaledIdentity(3, new.positive(), **SPD),
-    "Zeros": lambda linalg, new: linalg.LinearOperatorZeros(3, batch_shape=[2], dtype=new.dtype),
+    "Zeros": lambda linalg, new: linalg.LinearOperatorZeros(3, batch_shape=[2], dtype=new.kind),
     "Zeros, wide": lambda linalg, new: linalg.LinearOperatorZeros(
-        2, 3, dtype=new.dtype, is_square=False, is_self_adjoint=False
+        2, 3, dtype=new.kind, is_square=False, is_self_adjoint=False
     ),
     "Householder": lambda linalg, new: linalg.LinearOperatorHouseholder(new(2, 3)),
-    "Permutation": lambda linalg, new: linalg.LinearOperatorPermutation([2, 0, 1], new.dtype),
-    "Permutation, batch": lambda linalg, new: linalg.LinearOperatorPermutation([[1, 2, 0], [1, 0, 2]], new.dtype),
-    "Toeplitz": lambda linalg, new: linalg.LinearOperatorToeplitz(new(2, 3), new(3)),
+    "Permutation": lambda linalg, new: linalg.LinearOperatorPermutation([2, 0, 1], new.kind),
+    "Permutation, batch": lambda linalg, new: linalg.LinearOperatorPermutation([[1, 2, 0], [1, 0, 2]], new.kind),
+    "Toeplitz": lambda linalg, new: linalg.LinearOperatorToeplitz(new(2, 3), new(2, 3)),
+    "Toeplitz, one row": lambda linalg, new: linalg.LinearOperatorToeplitz(new(2, 3), new(3)),
     "Tridiag": lambda linalg, new: linalg.LinearOperatorTridiag(new(2, 3, 3)),
     "Tridiag, sequence": lambda linalg, new: linalg.LinearOperatorTridiag([new(3), new(3), new(3)], "sequence"),
     "Tridiag, matrix": lambda linalg, new: linalg.LinearOperatorTridiag(new(2, 2), "matrix"),
-    "Circulant": lambda linalg, new: linalg.LinearOperatorCirculant(new.spectrum(2, 3), new.dtype),
+    "Circulant": lambda linalg, new: linalg.LinearOperatorCirculant(new.spectrum(2, 3), new.kind),
     "Circulant, definite": lambda linalg, new: linalg.LinearOperatorCirculant(
-        new.tensor(np.array([6.0, 2.0, 4.0, 2.0])), new.dtype, is_positive_definite=True
+        new.tensor(np.array([6.0, 2.0, 4.0, 2.0], new.array(1).real.dtype)), new.kind, is_positive_definite=True
     ),
-    "Circulant2D": lambda linalg, new: linalg.LinearOperatorCirculant2D(new.spectrum(2, 2, 3, axes=2), new.dtype),
-    "Circulant3D": lambda linalg, new: linalg.LinearOperatorCirculant3D(new.spectrum(2, 1, 3, axes=3), new.dtype),
+    "Circulant2D": lambda linalg, new: linalg.LinearOperatorCirculant2D(new.spectrum(2, 2, 3, axes=2), new.kind),
+    "Circulant3D": lambda linalg, new: linalg.LinearOperatorCirculant3D(new.spectrum(2, 1, 3, axes=3), new.kind),
     "Adjoint": lambda linalg, new: linalg.LinearOperatorAdjoint(_full(linalg, new, 2, 3, 3)),
     "Inversion": lambda linalg, new: linalg.LinearOperatorInversion(_full(linalg, new, 2, 3, 3)),
     "Composition": lambda linalg, new: linalg.LinearOperatorComposition(
@@ -149,7 +151,7 @@ def arguments(shape: tuple[int, ...], new: Numbers) -> dict[str, Any]:
         "more": new.array(4, *[1 for _ in batch], rows, 2),
         "u": new.array(*batch, columns),
         "v": new.array(*batch, rows),
-        "z": new.array(4, *[1 for _ in batch], rows, columns),
+        "z": new.array(4, *batch, rows, columns),
     }
 
 
@@ -166,7 +168,8 @@ def calls(operator: Any, name: str, given: Mapping[str, Any]) -> dict[str, Calla
         "matmul, one": lambda: operator.matmul(one),
         "matvec": lambda: operator.matvec(u),
         "matvec, adjoint": lambda: operator.matvec(v, adjoint=True),
-        "add_to_tensor": lambda: operator.add_to_tensor(z),
+        "add_to_tensor": lambda: operator.add_to_tensor(z[0]),
+        "add_to_tensor, more": lambda: operator.add_to_tensor(z[:, :1] if z.ndim > 3 else z),
         "diag_part": operator.diag_part,
         "trace": operator.trace,
         "adjoint": lambda: operator.H.to_dense(),
