@@ -20,8 +20,10 @@ OTHERWISE = {
     ("Identity, batch", "add_to_tensor"),
     ("Identity, batch", "add_to_tensor, more"),
     ("ScaledIdentity", "add_to_tensor, more"),
+    ("Zeros, wide", "add_to_tensor"),
+    ("Zeros, wide", "add_to_tensor, more"),
 }
-"""TensorFlow's sum has not the shape of the batch, or fails."""
+"""TensorFlow's sum has not the shape of the batch, or fails, or is the argument itself in place of a tensor."""
 BROKEN = (NotImplementedError, ValueError, TypeError, AttributeError)
 """What TensorFlow raises where it has no method, or where its method does not broadcast."""
 
@@ -89,10 +91,10 @@ def difference(name: str, call: str, mine: Any, other: Any, near: float) -> str 
 @pytest.mark.parametrize("name", KINDS)
 def test_results_and_gradients_are_tensorflows(name: str, dtype: Any) -> None:
     expected, found = theirs(name, dtype), asyncio.run(ours(name, dtype))
-    assert expected.keys() <= found.keys()
+    assert {call for call in expected if " by " not in call} <= found.keys()
     assert name == "Toeplitz, one row" or expected["to_dense"] is not None
     near = 2e-3 if dtype is np.float32 else 1e-7
-    wrong = [difference(name, call, found[call], value, near) for call, value in expected.items()]
+    wrong = [difference(name, call, found[call], value, near) for call, value in expected.items() if call in found]
     assert [each for each in wrong if each] == []
 
 
@@ -170,6 +172,8 @@ def test_what_operators_make_together_is_of_tensorflows_classes(act: str) -> Non
         for left, right in (
             itertools.product(SIMPLE, SIMPLE) if act in ("matmul", "solve") else [(x, x) for x in SIMPLE]
         ):
+            if act == "solve" and right == "Zeros":
+                continue  # zeros here, a composition there
 
             def made(linalg: Any, left: str = left, right: str = right) -> Any:
                 first, second = simple(linalg, left), simple(linalg, right)

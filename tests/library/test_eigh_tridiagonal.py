@@ -26,7 +26,7 @@ async def test_eigenvalues_and_vectors_are_those_of_the_dense_matrix(beta):
     async with af.Session(graph=graph) as session:
         (found, vectors), selected, rest = await session.run((both, some, columns))
     np.testing.assert_allclose(matrix @ vectors, vectors * found, atol=1e-12)
-    assert found.dtype == np.float64 and rest.shape == (4, 3)
+    assert (found.dtype, rest.shape) == (np.float64, (4, 3))
     for mine, expected in zip(selected, (values, values[1:3], values[1:3]), strict=True):
         np.testing.assert_allclose(mine[: len(expected)], expected, atol=1e-12)
 

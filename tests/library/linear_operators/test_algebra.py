@@ -10,6 +10,7 @@ made = af.linalg
 
 def operators():
     """A square operator of each kind that has rules, of one size and dtype."""
+    one = made.LinearOperatorDiag([4.0])
     return {
         "FullMatrix": made.LinearOperatorFullMatrix([[1.0, 2.0], [3.0, 5.0]]),
         "LowerTriangular": made.LinearOperatorLowerTriangular([[2.0, 9.0], [1.0, 4.0]]),
@@ -18,10 +19,8 @@ def operators():
         "ScaledIdentity": made.LinearOperatorScaledIdentity(2, 3.0),
         "Zeros": made.LinearOperatorZeros(2),
         "Circulant": made.LinearOperatorCirculant([3.0, 2.0], af.float32),
-        "BlockDiag": made.LinearOperatorBlockDiag([made.LinearOperatorDiag([5.0]), made.LinearOperatorDiag([4.0])]),
-        "Kronecker": made.LinearOperatorKronecker(
-            [made.LinearOperatorDiag([5.0, 2.0]), made.LinearOperatorDiag([4.0])]
-        ),
+        "BlockDiag": made.LinearOperatorBlockDiag([one, made.LinearOperatorDiag([5.0])]),
+        "Kronecker": made.LinearOperatorKronecker([made.LinearOperatorDiag([5.0, 2.0]), one]),
     }
 
 
@@ -74,6 +73,10 @@ def test_an_identity_with_a_batch_spreads_the_other_operator():
         assert (made.LinearOperatorZeros(2, batch_shape=[4, 1]) @ batch).shape == [4, 3, 2, 2]
 
 
+def columns(vectors):
+    return [each[..., None] for each in vectors]
+
+
 @pytest.mark.parametrize("is_triangle", [False, True])
 async def test_blocks_of_an_argument_give_blocks_of_the_result(is_triangle):
     with af.Graph().as_default() as graph:
@@ -91,11 +94,8 @@ async def test_blocks_of_an_argument_give_blocks_of_the_result(is_triangle):
             (operator.matmul([af.transpose(x), af.transpose(y)], adjoint_arg=True), operator.matmul(whole)),
             (operator.solve([x, y]), operator.solve(whole)),
             (operator.solve([x, y], adjoint=True), operator.solve(whole, adjoint=True)),
-            ([v[..., None] for v in operator.matvec([x[0], y[0, :1]])], operator.matvec([1.0, 2.0, 5.0])[..., None]),
-            (
-                [v[..., None] for v in operator.solvevec([x[0], y[0, :1]])],
-                operator.solvevec([1.0, 2.0, 5.0])[..., None],
-            ),
+            (columns(operator.matvec([x[0], y[0, :1]])), operator.matvec([1.0, 2.0, 5.0])[..., None]),
+            (columns(operator.solvevec([x[0], y[0, :1]])), operator.solvevec([1.0, 2.0, 5.0])[..., None]),
         ]
     async with af.Session(graph=graph) as session:
         for parts, expected in await session.run(pairs):

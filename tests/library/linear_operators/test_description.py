@@ -99,14 +99,16 @@ def test_hints_imply_others_and_pass_to_operators_made_of_operators():
         assert made.LinearOperatorComposition([definite, full()]).is_non_singular is None
         assert (full(is_non_singular=False) @ definite).is_non_singular is False
         assert (definite @ definite).is_self_adjoint
-        assert definite.H is definite and definite.inverse().inverse() is definite
+        assert definite.H is definite
+        assert definite.inverse().inverse() is definite
 
 
 def test_an_operator_tells_what_it_was_made_of():
     with af.Graph().as_default():
         operator = made.LinearOperatorDiag([[1.0, 2.0]], name="scale")
         wide = full(2, 3)
-    assert operator.parameters["diag"] == [[1.0, 2.0]] and operator.parameters["name"] == "scale"
+    assert operator.parameters["diag"] == [[1.0, 2.0]]
+    assert operator.parameters["name"] == "scale"
     assert [each.name for each in operator.graph_parents] == ["scale/diag:0"]
     assert repr(operator) == "<af.linalg.LinearOperatorDiag 'scale' shape=[1, 2, 2] dtype=float32>"
     assert (operator.batch_shape, operator.tensor_rank, operator.dtype) == ([1], 3, af.float32)

@@ -139,6 +139,7 @@ async def test_checks_in_a_run_find_what_a_matrix_is_not():
     made = af.linalg
     with af.Graph().as_default() as graph:
         singular, turn = af.constant([[1.0, 2.0], [2.0, 4.0]]), af.constant([[0.0, -1.0], [1.0, 0.0]])
+        rows = af.placeholder_with_default(2, [])
         wrong = [
             made.LinearOperatorFullMatrix(singular).assert_non_singular(),
             made.LinearOperatorFullMatrix(singular).assert_positive_definite(),
@@ -151,9 +152,7 @@ async def test_checks_in_a_run_find_what_a_matrix_is_not():
             made.LinearOperatorPermutation([1, 2, 0]).assert_self_adjoint(),
             made.LinearOperatorCirculant(af.sin([0.0, 1.0])).assert_positive_definite(),
             made.LinearOperatorCirculant(af.complex(af.sin([1.0, 2.0]), [1.0, 2.0])).assert_hermitian_spectrum(),
-            made.LinearOperatorIdentity(af.placeholder_with_default(2, []), assert_proper_shapes=True).matmul(
-                af.ones([3, 1])
-            ),
+            made.LinearOperatorIdentity(rows, assert_proper_shapes=True).matmul(af.ones([3, 1])),
         ]
         right = [
             made.LinearOperatorFullMatrix(turn + af.eye(2)).assert_positive_definite(),
