@@ -40,7 +40,7 @@ class LinearOperatorPermutation(LinearOperator):
 
     Raises:
         TypeError: `perm` consists of other numbers than integers.
-        ValueError: `perm` is a scalar of unknown rank or no permutation, as far as that is known; or hints contradict.
+        ValueError: `perm` is a scalar, of unknown rank, or known to be no permutation; or hints contradict each other.
 
     Examples:
         >>> operator = af.linalg.LinearOperatorPermutation([2, 0, 1])
