@@ -19,10 +19,10 @@ from aioflow.tensors.dtypes import int32
 
 
 class CGState(NamedTuple):
-    """Where the method of conjugate gradients has come to.
+    """The state of the method of conjugate gradients after some steps.
 
-    `i` is the number of steps, `x` the solution so far, `r` the rest that is left, `p` the direction of the next step,
-    and `gamma` the inner product of `r` and of `r` after the preconditioner.
+    `i` is the number of steps, `x` the approximate solution, `r` the rest rhs - A x, `p` the direction of the next
+    step, and `gamma` the inner product of `r` and of `r` after the preconditioner.
     """
 
     i: Tensor
@@ -49,7 +49,7 @@ def conjugate_gradient(
     Args:
         operator: A, hinted to be self-adjoint and positive definite.
         rhs: vectors, [..., N].
-        preconditioner: an operator near to the inverse of A, hinted to be the same; with a good one fewer steps do.
+        preconditioner: an operator near the inverse of A, with the same hints: the nearer it is, the fewer the steps.
         x: where to start, [..., N]; by default at 0.
         tol: the length of a rest relative to that of the right hand side.
         max_iter: the most steps.

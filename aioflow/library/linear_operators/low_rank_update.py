@@ -83,22 +83,27 @@ class LinearOperatorLowRankUpdate(LinearOperator):
             self._update = None if diag_update is None else elements(diag_update, "diag_update", 1, dtype)
         self._positive = is_diag_update_positive
         if diag_update is None:
-            self._positive = require(
-                "is_diag_update_positive", is_diag_update_positive, True, "the identity is positive"
-            )
-        symmetric = v is None and base_operator.is_self_adjoint and (diag_update is None or not dtype.is_complex)
-        if symmetric:
-            what = "L + U D U^H is self-adjoint if L is and D is real"
-            is_self_adjoint = require("is_self_adjoint", is_self_adjoint, True, what)
-            if base_operator.is_positive_definite and self._positive:
-                what = "L + U D U^H is positive definite if L and D are"
-                is_positive_definite = require("is_positive_definite", is_positive_definite, True, what)
-                is_non_singular = require("is_non_singular", is_non_singular, True, what)
+            self._positive = require("is_diag_update_positive", self._positive, True, "the identity is positive")
+        hints = self._implied(is_non_singular, is_self_adjoint, is_positive_definite)
         self._check_sizes()
         tensors = [self._u, *([] if v is None else [self._v]), *([] if self._update is None else [self._update])]
-        hints = is_non_singular, is_self_adjoint, is_positive_definite, is_square
-        super().__init__(dtype, [*base_operator.graph_parents, *tensors], *hints, name, arguments)
+        super().__init__(dtype, [*base_operator.graph_parents, *tensors], *hints, is_square, name, arguments)
         self._check_hint()
+
+    def _implied(
+        self, is_non_singular: bool | None, is_self_adjoint: bool | None, is_positive_definite: bool | None
+    ) -> tuple[bool | None, bool | None, bool | None]:
+        """The hints, with what follows from L and D where U and V are one. ValueError if they contradict that."""
+        is_real = self._update is None or not self._update.dtype.is_complex
+        if self._v is not self._u or not self._base.is_self_adjoint or not is_real:
+            return is_non_singular, is_self_adjoint, is_positive_definite
+        what = "L + U D U^H is self-adjoint if L is and D is real"
+        is_self_adjoint = require("is_self_adjoint", is_self_adjoint, True, what)
+        if self._base.is_positive_definite and self._positive:
+            what = "L + U D U^H is positive definite if L and D are"
+            is_positive_definite = require("is_positive_definite", is_positive_definite, True, what)
+            is_non_singular = require("is_non_singular", is_non_singular, True, what)
+        return is_non_singular, is_self_adjoint, is_positive_definite
 
     def _check_sizes(self) -> None:
         base = self._base.shape
@@ -115,17 +120,17 @@ class LinearOperatorLowRankUpdate(LinearOperator):
 
     @property
     def base_operator(self) -> LinearOperator:
-        """L."""
+        """The operator L."""
         return self._base
 
     @property
     def u(self) -> Tensor:
-        """U, [*batch, M, K]."""
+        """The matrices U, [*batch, M, K]."""
         return self._u
 
     @property
     def v(self) -> Tensor:
-        """V, [*batch, N, K]."""
+        """The matrices V, [*batch, N, K]."""
         return self._v
 
     @property
@@ -140,7 +145,7 @@ class LinearOperatorLowRankUpdate(LinearOperator):
 
     @property
     def diag_operator(self) -> LinearOperator:
-        """D."""
+        """The operator D."""
         if self._update is None:
             return LinearOperatorIdentity(shape(self._u)[-1], dtype=self.dtype)
         return LinearOperatorDiag(self._update, is_positive_definite=self._positive)

@@ -65,8 +65,15 @@ def check(found, dense, given, dtype):
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("are_open", [False, True], ids=["known", "open"])
-@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+@pytest.mark.parametrize(
+    ("dtype", "are_open"),
+    [
+        pytest.param(np.float64, False, id="real"),
+        pytest.param(np.complex128, True, id="complex, open"),
+        pytest.param(np.complex128, False, id="complex", marks=pytest.mark.long),
+        pytest.param(np.float64, True, id="real, open", marks=pytest.mark.long),
+    ],
+)
 @pytest.mark.parametrize("name", KINDS)
 async def test_each_method_gives_what_the_dense_matrix_gives(name, dtype, are_open):
     with af.Graph().as_default() as graph:
@@ -87,7 +94,7 @@ async def test_each_method_gives_what_the_dense_matrix_gives(name, dtype, are_op
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+@pytest.mark.parametrize("dtype", [pytest.param(np.float64, marks=pytest.mark.long), np.complex128])
 @pytest.mark.parametrize("name", [name for name in KINDS if "wide" not in name and not name.startswith("Zeros")])
 async def test_gradients_flow_as_through_the_dense_matrix(name, dtype):
     with af.Graph().as_default() as graph:
@@ -171,3 +178,32 @@ async def test_checks_in_a_run_find_what_a_matrix_is_not():
             with pytest.raises(af.errors.InvalidArgumentError):
                 await session.run(each)
         await session.run(right)
+
+
+def test_structure_keeps_operators_from_building_their_matrix():
+    size, made = 64, af.linalg
+    with af.Graph().as_default() as graph:
+        x = af.ones([size])
+        kinds = [
+            made.LinearOperatorDiag(x),
+            made.LinearOperatorIdentity(size),
+            made.LinearOperatorScaledIdentity(size, 2.0),
+            made.LinearOperatorHouseholder(x),
+            made.LinearOperatorPermutation(np.arange(size)[::-1]),
+            made.LinearOperatorTridiag([x, 4 * x, x], "sequence"),
+            made.LinearOperatorCirculant(x, af.float32),
+            made.LinearOperatorKronecker([made.LinearOperatorDiag(x[:8]), made.LinearOperatorFullMatrix(af.eye(8))]),
+            made.LinearOperatorBlockDiag([made.LinearOperatorDiag(x[:32]), made.LinearOperatorDiag(x[32:])]),
+            made.LinearOperatorLowRankUpdate(made.LinearOperatorDiag(x), x[:, None]),
+        ]
+        for each in (*kinds, made.LinearOperatorZeros(size), made.LinearOperatorToeplitz(x, x)):
+            each.matvec(x)
+            each.matvec(x, adjoint=True)
+            each.trace()
+        for each in kinds:
+            each.solvevec(x)
+            if not isinstance(each, made.LinearOperatorTridiag):
+                each.log_abs_determinant()
+        (kinds[0] @ kinds[3]).matvec(x)
+        counts = {t.name: t.shape.num_elements() or 0 for each in graph.get_operations() for t in each.outputs}
+    assert {name: count for name, count in counts.items() if count >= size**2} == {}
