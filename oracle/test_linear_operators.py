@@ -106,6 +106,10 @@ def test_arguments_and_members_are_tensorflows() -> None:
         inherited = {*dir(theirs.LinearOperator.__mro__[1]), "variables", "trainable_variables"}
         missing = [each for each in dir(other) if not each.startswith("_") and not hasattr(mine, each)]
         assert [each for each in missing if each not in inherited] == [], name
+        for each in (each for each in dir(other) if not each.startswith("_") and each not in inherited):
+            if callable(getattr(other, each)):
+                mine_takes, takes = (inspect.signature(getattr(one, each)).parameters for one in (mine, other))
+                assert [*mine_takes] == [*takes], f"{name}.{each}"
 
 
 SIMPLE: dict[str, tuple[Any, ...]] = {

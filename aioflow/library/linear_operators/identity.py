@@ -102,6 +102,10 @@ class LinearOperatorIdentity(LinearOperator):
     def _trace(self) -> Tensor:
         return cast(self._rows(), self.dtype) * self._ones()
 
+    def add_to_tensor(self, mat: NumberLike, name: str = "add_to_tensor") -> Tensor:
+        """The sum of A and `mat`, which broadcast."""
+        return super().add_to_tensor(mat, name)
+
     def _add_to_tensor(self, x: Tensor) -> Tensor:
         return self._plus_diagonal(x, self._diag_part())
 
@@ -210,6 +214,10 @@ class LinearOperatorScaledIdentity(LinearOperator):
 
     def _trace(self) -> Tensor:
         return self._count() * self._multiplier
+
+    def add_to_tensor(self, mat: NumberLike, name: str = "add_to_tensor") -> Tensor:
+        """The sum of A and `mat`, which broadcast."""
+        return super().add_to_tensor(mat, name)
 
     def _add_to_tensor(self, x: Tensor) -> Tensor:
         return self._plus_diagonal(x, expand_dims(self._multiplier, -1))

@@ -102,6 +102,10 @@ class LinearOperatorZeros(LinearOperator):
     def _trace(self) -> Tensor:
         return self._determinant()
 
+    def add_to_tensor(self, mat: NumberLike, name: str = "add_to_tensor") -> Tensor:
+        """The sum of A and `mat`, which broadcast."""
+        return super().add_to_tensor(mat, name)
+
     def _add_to_tensor(self, x: Tensor) -> Tensor:
         return broadcast_to(x, broadcast_dynamic_shape(shape(x), self._whole_shape()))
 
