@@ -91,7 +91,7 @@ class Described:
         Raises:
             ValueError: the hint contradicts the shape.
         """
-        rows, columns = (self.range_dimension.value, self.domain_dimension.value)
+        rows, columns = self.range_dimension.value, self.domain_dimension.value
         if rows is None or columns is None:
             return self._is_square
         if self._is_square is not None and self._is_square is not (rows == columns):
