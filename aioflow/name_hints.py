@@ -37,6 +37,7 @@ SHOWN: Final = {
     "aioflow.library.logging": "af.logging",
     "aioflow.library.lookup": "af.lookup",
     "aioflow.library.lookup_experimental": "af.lookup.experimental",
+    "aioflow.library.linalg_experimental": "af.linalg.experimental",
     "aioflow.library.losses": "af.losses",
     "aioflow.library.manip": "af.manip",
     "aioflow.library.math": "af.math",

@@ -39,6 +39,7 @@ _face = Face(__name__, {
     "aioflow.kernels.nn.activation": "softplus softsign",
     "aioflow.kernels.nn.softmax": "log_softmax softmax",
     "aioflow.library": "special=math_special",
+    "aioflow.library.approximate_top_k": "approx_max_k approx_min_k",
     "aioflow.library.arrays": "scalar_mul",
     "aioflow.library.nn_functions": "l2_normalize zero_fraction",
 })  # fmt: skip
