@@ -58,7 +58,9 @@ def graph_of(values: Sequence[Any]) -> Graph:
             for item in value:
                 if type(item) is Tensor:
                     return graph_to_build_in(item.op.graph, item)
-    found = next((v.graph for v in (*values, composed_in(values)) if isinstance(getattr(v, "graph", None), Graph)), None)
+    found = next(
+        (v.graph for v in (*values, composed_in(values)) if isinstance(getattr(v, "graph", None), Graph)), None
+    )
     return get_default_graph() if found is None else graph_to_build_in(found)
 
 

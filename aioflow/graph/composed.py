@@ -7,10 +7,14 @@ tensor, or says why it cannot.
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, TypeVar
 
+from aioflow.graph.building import add_user_line, graph_to_build_in
 from aioflow.graph.numpy_functions import Symbolic
 from aioflow.lazy import Registry
+
+if TYPE_CHECKING:
+    from aioflow.graph.graph import Graph
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,13 +34,20 @@ class Composed(Symbolic):
     __slots__ = ()
     rules: ClassVar[Registry[Rule]]
 
+    @property
+    def graph(self) -> "Graph":
+        """The graph of the tensors."""
+        raise NotImplementedError
+
     @classmethod
     def rule_for(cls, called: Any, elementwise: bool = False) -> Rule | None:
         """Return the rule for a call of that op or function; None if there is none."""
         try:
             return cls.rules[key_of(called)]
         except KeyError:
-            return functools.partial(cls.rules[ELEMENTWISE], called) if elementwise and ELEMENTWISE in cls.rules else None
+            return (
+                functools.partial(cls.rules[ELEMENTWISE], called) if elementwise and ELEMENTWISE in cls.rules else None
+            )
 
 
 def key_of(called: Any) -> str:
@@ -63,6 +74,13 @@ def dispatching(function: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         found = composed_in((*args, *kwargs.values()))
         rule = None if found is None else found.rule_for(call)
-        return function(*args, **kwargs) if rule is None else rule(*args, **kwargs)
+        if found is None or rule is None:
+            return function(*args, **kwargs)
+        try:
+            graph = graph_to_build_in(found.graph)
+            with graph.transaction(), graph.as_default():
+                return rule(*args, **kwargs)  # type: ignore[no-any-return]
+        except (TypeError, ValueError, RecursionError) as error:
+            raise add_user_line(error, function.__name__, *args, *kwargs.values()) from error
 
     return call

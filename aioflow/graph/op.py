@@ -12,7 +12,7 @@ a node to the default graph. `@matmul.gradient`, `@matmul.kernel(CPU, GPU)`, `@m
 import dataclasses
 import inspect
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeVar, overload
 
 from aioflow.graph.arguments import converted, graph_of
@@ -22,7 +22,7 @@ from aioflow.graph.gpu_dtypes import gpu_computes
 from aioflow.graph.graph import Graph
 from aioflow.graph.kernel import Kernel
 from aioflow.graph.operation import Attrs, Operation, Tensor, user_line
-from aioflow.graph.params import OLD_NAMES, Like, Param, Prefer, attribute_of, names_of, params_of, signature_of
+from aioflow.graph.params import OLD_NAMES, Prefer, attribute_of, names_of, params_of, signature_of
 from aioflow.graph.params import Indices as Indices
 from aioflow.graph.params import Ints as Ints
 from aioflow.graph.params import T as T

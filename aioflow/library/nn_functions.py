@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from aioflow.graph.building import transactional
+from aioflow.graph.composed import dispatching
 from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.graph.operators import OPERATORS
@@ -36,6 +37,7 @@ Axes = int | Sequence[int] | None
 
 
 @transactional
+@dispatching
 def dropout(
     x: NumberLike,
     keep_prob: float | Tensor | None = None,

@@ -10,9 +10,8 @@ from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.constants import constant as dense_constant
 from aioflow.kernels.array.constants import placeholder as dense_placeholder
 from aioflow.library.control import name_scope
-from aioflow.library.ragged.partitions import splits_dtype
-from aioflow.library.ragged.partitions import RowPartition
-from aioflow.library.ragged.tensor import RaggedTensor, with_partitions
+from aioflow.library.ragged.partitions import RowPartition, splits_dtype
+from aioflow.library.ragged.tensor import with_partitions
 from aioflow.library.ragged.tensor_value import RaggedTensorValue
 from aioflow.tensors import dtypes
 from aioflow.tensors.as_array import AnyArray, as_array
@@ -74,9 +73,7 @@ def constant_value(
 
 
 @transactional
-def placeholder(
-    dtype: DTypeLike, ragged_rank: int, value_shape: ShapeLike = None, name: str | None = None
-) -> Any:
+def placeholder(dtype: DTypeLike, ragged_rank: int, value_shape: ShapeLike = None, name: str | None = None) -> Any:
     """Return a RaggedTensor to be fed a `RaggedTensorValue` in every run that needs it; a tensor for rank 0.
 
     Args:

@@ -64,6 +64,8 @@ class RaggedTensorValue(NamedTuple):
             >>> (await session.run(af.ragged.constant([[1, 2], [], [3]]))).to_list()
             [[1, 2], [], [3]]
         """
-        inner = self.values.to_list() if isinstance(self.values, RaggedTensorValue) else np.asarray(self.values).tolist()
+        inner = (
+            self.values.to_list() if isinstance(self.values, RaggedTensorValue) else np.asarray(self.values).tolist()
+        )
         splits = np.asarray(self.row_splits).tolist()
         return [inner[begin:end] for begin, end in itertools.pairwise(splits)]
