@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, ParamSpec, TypeVar
 
 from aioflow.graph.building import get_default_graph, transactional, with_subject, with_text
+from aioflow.graph.composed import Composed
 from aioflow.graph.convert import convert_to_tensor
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Tensor
-from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels.array.shapes import shape
 from aioflow.kernels.control.assertions import Assert, assert_equal
 from aioflow.kernels.math.comparison import less
@@ -242,7 +242,7 @@ def rows_of(elems: Any, what: str = "elems") -> Rows:
 
 
 def _check_rows(what: str, value: Any) -> Tensor:
-    if isinstance(value, (SparseTensor, IndexedSlices)):
+    if isinstance(value, (Composed, IndexedSlices)):
         raise TypeError(f"{what} is {type(value).__name__}, which has no rows: use its component tensors")
     tensor = convert_to_tensor(value)
     if tensor.spec.rank == 0:

@@ -8,7 +8,11 @@ from aioflow.lazy import Face
 
 _face = Face(__name__, {
     "aioflow.library.ragged.constants": "constant constant_value placeholder",
+    "aioflow.library.ragged.crosses": "cross cross_hashed",
+    "aioflow.library.ragged.elementwise": "map_flat_values",
+    "aioflow.library.ragged.joining": "stack",
     "aioflow.library.ragged.partitions": "row_splits_to_segment_ids segment_ids_to_row_splits",
     "aioflow.library.ragged.ranges": "range",
+    "aioflow.library.ragged.selection": "boolean_mask stack_dynamic_partitions",
     "aioflow.library.ragged.tensor_value": "RaggedTensorValue",
 })  # fmt: skip

@@ -306,6 +306,15 @@ def rebuilt(ragged: RaggedTensor, tensors: Sequence[Tensor]) -> RaggedTensor:
     return made  # type: ignore[return-value]
 
 
+def shapes_of_parts(shape: TensorShape, ragged_rank: int) -> list[TensorShape]:
+    """Return the shapes of the tensors of `tensors_of` for a RaggedTensor of that shape, whose values may be any."""
+    if shape.ndims is None:
+        return [TensorShape(None), *[TensorShape([None])] * ragged_rank]
+    rows = shape.with_rank_at_least(ragged_rank + 1)[0].value
+    splits = [TensorShape([None if rows is None else rows + 1]), *[TensorShape([None])] * (ragged_rank - 1)]
+    return [TensorShape([None]).concatenate(shape[ragged_rank + 1 :]), *splits]
+
+
 def _joined(ragged: RaggedTensor, values: Sequence[Any]) -> RaggedTensorValue:
     made, *splits = values
     for each in reversed(splits):
