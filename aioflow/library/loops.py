@@ -133,7 +133,8 @@ def while_loop(
     Args:
         cond: a function of the loop variables that returns one bool.
         body: a function of the loop variables that returns their next values, of the same structure.
-        loop_vars: the first values: a list or tuple, nested as you like, of tensors, TensorArrays, SparseTensors, RaggedTensors.
+        loop_vars: the first values: a list or tuple, nested as you like, of tensors, TensorArrays, SparseTensors and
+            RaggedTensors.
         shape_invariants: for each variable the shape that holds in all iterations; by default that of its first value.
             For a SparseTensor it is the shape of its `dense_shape`, for IndexedSlices that of the values, for a
             RaggedTensor that of the whole.

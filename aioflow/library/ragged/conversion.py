@@ -34,7 +34,8 @@ def to_tensor(ragged: RaggedTensor, default_value: TensorLike | None, shape: Sha
     sizes = as_shape(shape)
     if sizes.ndims is not None and rank is not None and sizes.ndims != rank:
         raise ValueError(f"shape has {sizes.ndims} sizes, and the RaggedTensor has rank {rank}")
-    whole = [None] * (ragged.ragged_rank + 1) if sizes.ndims is None else sizes.as_list()
+    whole: list[int | None] = [None] * (ragged.ragged_rank + 1)
+    whole = whole if sizes.ndims is None else [*sizes.as_list()]
     default = _default(ragged, default_value)
     made = _padded(ragged, default, whole)
     for axis, size in enumerate(whole[ragged.ragged_rank + 1 :], ragged.ragged_rank + 1):

@@ -83,7 +83,7 @@ RaggedTensor.rules[ELEMENTWISE] = _each_element_of_op
 def _of_each_element(*functions: Callable[..., Any]) -> None:
     """Declare that these functions work on the elements of RaggedTensors, broadcast together."""
     for function in functions:
-        rule = _each_element_of_op if isinstance(function, Op) else each_element
+        rule: Callable[..., Any] = _each_element_of_op if isinstance(function, Op) else each_element
         RaggedTensor.rules[key_of(function)] = functools.partial(rule, function)
 
 

@@ -168,5 +168,5 @@ def _bound(place: Any, lengths: Tensor, low: Any, high: Any, default: Any, dtype
     if place is None:
         return lengths * 0 + default
     given = lengths * 0 + cast(place, dtype)
-    found = where(given < 0, given + lengths, given)
+    found: Tensor = where(given < 0, given + lengths, given)
     return minimum(maximum(found, low), high)

@@ -77,7 +77,7 @@ def _axis(axis: Any, rank: int) -> int:
         axis = constant_value(axis)
     if axis is None:
         raise ValueError("axis must be known when the graph is built")
-    place = axis.__index__()
+    place: int = axis.__index__()
     if not -rank <= place < rank:
         raise ValueError(f"axis is {place}, and must be from {-rank} to {rank - 1}")
     return place % rank
@@ -160,7 +160,7 @@ def _tiled(value: Any, times: Tensor) -> Any:
     return take_rows(made, order)
 
 
-def _expand_dims(input: RaggedTensor, axis: Any) -> RaggedTensor:
+def _expand_dims(input: RaggedTensor, axis: Any) -> Any:
     return _expanded(input, axis_of(input, axis, extra=1))
 
 

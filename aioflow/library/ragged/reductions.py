@@ -108,7 +108,7 @@ def _variance(input_tensor: RaggedTensor, axis: Any = None, keepdims: bool = Fal
     if not (input_tensor.dtype.is_floating or input_tensor.dtype.is_complex):
         raise TypeError(f"a variance is of floats, not of {input_tensor.dtype.name}")
     with name_scope(name, "RaggedReduceVariance"):
-        squares = _mean(square(input_tensor), axis, keepdims)
+        squares = _mean(input_tensor.with_flat_values(square(input_tensor.flat_values)), axis, keepdims)
         return maximum(subtract(squares, square(_mean(input_tensor, axis, keepdims))), 0)
 
 

@@ -210,7 +210,7 @@ def _chosen_rows(flags: Tensor, x: Any, y: Any) -> Any:
     (one, other), dtype = all_ragged([x, y])
     rows = range_(row_count(one, dtype))
     places = select.where(flags, rows, rows + row_count(one, dtype))
-    return take_rows(concat([one, other], 0), places)  # type: ignore[list-item]
+    return take_rows(concat([one, other], 0), places)
 
 
 RaggedTensor.rules.update(

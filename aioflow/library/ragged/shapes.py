@@ -20,7 +20,8 @@ def axis_of(ragged: RaggedTensor, axis: Any, extra: int = 0) -> int:
         axis = constant_value(axis)
     if isinstance(axis, bool) or not hasattr(axis, "__index__"):
         raise TypeError(f"axis must be an integer, not {axis!r}")
-    place, rank = axis.__index__(), ragged.shape.ndims
+    place: int = axis.__index__()
+    rank: int | None = ragged.shape.ndims
     if rank is None:
         if place < 0:
             raise ValueError(f"axis is {place}, and may only be negative if the rank of the values is known")

@@ -9,6 +9,7 @@ from aioflow.graph.convert import CONVERTERS, TensorLike, convert_to_tensor
 from aioflow.graph.default_session import current_session
 from aioflow.graph.operation import Operation, Tensor, describe_line
 from aioflow.graph.operators import Operand
+from aioflow.kernels.array.constants import constant
 from aioflow.lazy import Registry
 from aioflow.library.control import name_scope
 from aioflow.library.ragged.factories import Factories
@@ -20,8 +21,6 @@ from aioflow.tensors.dtypes import DType, DTypeLike, ShapeLike, TensorShape
 if TYPE_CHECKING:
     from aioflow.graph.graph import Graph
     from aioflow.graph.sparse_tensor import SparseTensor
-
-Ragged = "RaggedTensor | Tensor"
 
 
 class RaggedTensor(Factories, Operand, Composed):
@@ -299,11 +298,12 @@ def tensors_of(ragged: RaggedTensor) -> list[Tensor]:
 def rebuilt(ragged: RaggedTensor, tensors: Sequence[Tensor]) -> RaggedTensor:
     """Return a RaggedTensor like another one, of the tensors of `tensors_of`."""
     values, *splits = tensors
-    made = values
-    for new, old in zip(reversed(splits), reversed(ragged.partitions), strict=True):
-        uniform = old.uniform_row_length if old.static_row_length is not None else None
-        made = RaggedTensor(made, True, RowPartition(new, uniform))
-    return made  # type: ignore[return-value]
+    lengths = [part.static_row_length for part in ragged.partitions]
+    parts = [
+        RowPartition(each, None if length is None else constant(length, each.dtype))
+        for each, length in zip(splits, lengths, strict=True)
+    ]
+    return with_partitions(values, parts)  # type: ignore[no-any-return]
 
 
 def shapes_of_parts(shape: TensorShape, ragged_rank: int) -> list[TensorShape]:
