@@ -56,7 +56,7 @@ def broadcast(values: Sequence[Any]) -> tuple[list[Tensor], list[RowPartition]]:
         ValueError: the rank of an operand is unknown.
     """
     found, dtype = all_ragged(values)
-    ranks = [_rank(value) for value in found]
+    ranks = _ranks(found)
     whole = max(ranks)
     outer = max([_outer(value, rank, whole) for value, rank in zip(found, ranks, strict=True)])
     inside = [rank < whole - outer for rank in ranks]
@@ -70,11 +70,19 @@ def broadcast(values: Sequence[Any]) -> tuple[list[Tensor], list[RowPartition]]:
     return [value if flat else next(made) for value, flat in zip(found, inside, strict=True)], parts
 
 
-def _rank(value: Any) -> int:
-    rank: int | None = value.shape.ndims
-    if rank is None:
-        raise ValueError(f"the rank of {value!r} must be known, to broadcast it with a RaggedTensor")
-    return rank
+def _ranks(values: Sequence[Any]) -> list[int]:
+    """Return the ranks of all operands.
+
+    Of RaggedTensors of one ragged rank, beside scalars, the ranks of the values need not be known.
+    """
+    ranks: list[int | None] = [value.shape.ndims for value in values]
+    if None in ranks:
+        outer = {value.ragged_rank for value in values if isinstance(value, RaggedTensor)}
+        if len(outer) > 1 or not all(isinstance(value, RaggedTensor) or value.shape.ndims == 0 for value in values):
+            unknown = values[ranks.index(None)]
+            raise ValueError(f"the rank of {unknown!r} must be known, to broadcast it with a RaggedTensor")
+        ranks = [value.ragged_rank + 1 if isinstance(value, RaggedTensor) else 0 for value in values]
+    return [rank for rank in ranks if rank is not None]
 
 
 def _outer(value: Any, rank: int, whole: int) -> int:

@@ -79,17 +79,17 @@ def placeholder(dtype: DTypeLike, ragged_rank: int, value_shape: ShapeLike = Non
     Args:
         dtype: the dtype of the values.
         ragged_rank: the number of ragged axes.
-        value_shape: the shape of an innermost value; by default a scalar.
+        value_shape: the shape of an innermost value, `[]` for scalars; None if it is unknown.
         name: the name scope.
 
     Examples:
-        >>> words = af.ragged.placeholder(af.string, 1)
+        >>> words = af.ragged.placeholder(af.string, 1, [])
         >>> await session.run(words.row_lengths(), {words: af.ragged.constant_value([["a", "b"], []])})
         array([2, 0])
     """
     if ragged_rank < 0:
         raise ValueError(f"ragged_rank is {ragged_rank}, and must not be negative")
-    inner = as_shape([]) if value_shape is None else as_shape(value_shape)
+    inner = as_shape(value_shape)
     with name_scope(name, "RaggedPlaceholder"):
         sizes = as_shape([None]).concatenate(inner) if ragged_rank else inner
         values: Tensor = dense_placeholder(as_dtype(dtype), sizes, name="values")

@@ -77,7 +77,8 @@ def _padded(ragged: RaggedTensor, default: Tensor, whole: list[int | None]) -> T
     places = where(inside, *_broadcast(expand_dims(starts, 1) + offsets, splits[-1]))
     filler = broadcast_to(default, concat([[1], shape(values)[1:]], 0))
     made = gather(concat([values, filler], 0), places)
-    made.set_shape([ragged.shape[0].value if rows is None else rows, columns, *values.shape[1:]])
+    count = ragged.row_partition.static_rows if rows is None else rows
+    made.set_shape(TensorShape([count, columns]).concatenate(values.shape[1:]))
     return made
 
 
@@ -88,7 +89,7 @@ def _broadcast(places: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
 def _in_rows(ragged: RaggedTensor, values: Tensor, length: int) -> Tensor:
     """Return the values in rows of one length."""
     made = reshape(values, concat([[ragged.nrows(dtypes.int32)], [length], shape(values)[1:]], 0))
-    made.set_shape(ragged.shape[:2].concatenate(values.shape[1:]))
+    made.set_shape(TensorShape([ragged.row_partition.static_rows, length]).concatenate(values.shape[1:]))
     return made
 
 

@@ -169,4 +169,5 @@ def _bound(place: Any, lengths: Tensor, low: Any, high: Any, default: Any, dtype
         return lengths * 0 + default
     given = lengths * 0 + cast(place, dtype)
     found: Tensor = where(given < 0, given + lengths, given)
-    return minimum(maximum(found, low), high)
+    bounded: Tensor = minimum(maximum(found, low), high)
+    return bounded

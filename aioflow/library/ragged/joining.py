@@ -16,12 +16,11 @@ from aioflow.kernels.array.shapes import expand_dims, reshape
 from aioflow.kernels.control.assertions import assert_equal
 from aioflow.kernels.math.casting import cast
 from aioflow.library.control import name_scope, with_dependencies
-from aioflow.library.ragged.conversion import from_tensor
 from aioflow.library.ragged.partitions import RowPartition, segment_ids, splits_of
 from aioflow.library.ragged.rows import all_ragged, row_count, take_rows, with_ragged_rank, with_same_rows
 from aioflow.library.ragged.shapes import axis_of
 from aioflow.library.ragged.tensor import RaggedTensor, rebuilt, tensors_of
-from aioflow.tensors.dtypes import DType
+from aioflow.tensors.dtypes import DType, int32
 
 
 def _concat(values: Any, axis: Any, name: str | None = None) -> Any:
@@ -36,10 +35,12 @@ def _stack(values: Any, axis: int = 0, name: str | None = None) -> Any:
 
 @transactional
 def stack(values: Sequence[Any], axis: int = 0, name: str | None = None) -> Any:
-    """Return tensors and RaggedTensors of one rank, stacked along a new axis as a RaggedTensor; scalars as a vector.
+    """Return tensors and RaggedTensors of one rank, stacked along a new axis as a RaggedTensor.
+
+    The result is a tensor for scalars, and for tensors alone along another axis than the first, as TensorFlow's is.
 
     Args:
-        values: tensors and RaggedTensors; unlike those of `af.stack` they may have different sizes.
+        values: tensors and RaggedTensors; along the first axis tensors may have different sizes.
         axis: the new axis.
         name: the name scope.
 
@@ -60,16 +61,24 @@ def stack(values: Sequence[Any], axis: int = 0, name: str | None = None) -> Any:
 
 def _joined_values(values: Any, axis: Any, stacking: bool, ragged: bool = False) -> Any:
     found, dtype = all_ragged(values)
-    ranks = {value.shape.ndims for value in found}
-    if len(ranks) > 1 or None in ranks:
-        raise ValueError(f"all values must have the same, known rank; they have ranks {sorted(map(str, ranks))}")
-    rank = found[0].shape.ndims
+    rank = _rank_of_all(found)
     place = _axis(axis, rank + stacking)
     if rank == 0:
         return dense.stack(found, place)
-    if rank == 1 and place == 1:
-        return from_tensor(dense.stack(found, 1), None, None, 1, dtype)
-    return _joined(found, place, stacking, dtype, ragged)
+    if rank == 1:
+        dtype = int32  # as the sizes of tensors are
+    return _joined(found, place, stacking, dtype, ragged and place == 0)
+
+
+def _rank_of_all(values: Sequence[Any]) -> int:
+    """Return the rank of all values. Of RaggedTensors of one ragged rank the rank of a value may be unknown."""
+    ranks = {value.shape.ndims for value in values}
+    outer = {value.ragged_rank if isinstance(value, RaggedTensor) else None for value in values}
+    if None in ranks and len(outer) == 1 and None not in outer:
+        return int(outer.pop()) + 1
+    if len(ranks) > 1 or None in ranks:
+        raise ValueError(f"all values must have the same, known rank; they have ranks {sorted(map(str, ranks))}")
+    return int(ranks.pop())
 
 
 def _axis(axis: Any, rank: int) -> int:

@@ -92,6 +92,7 @@ def stack_dynamic_partitions(
     """
     with name_scope(name, "SegmentStack"):
         (values, places), dtype = all_ragged([data, partitions])
+        given = isinstance(values, RaggedTensor) or isinstance(places, RaggedTensor)
         rank = places.shape.ndims
         if rank is None:
             raise ValueError("the rank of partitions must be known")
@@ -102,10 +103,11 @@ def stack_dynamic_partitions(
             values, places = expand_dims(values, 0), expand_dims(places, 0)
         elif rank > 1:
             values, places = _merged(values, rank), _merged(places, rank)
-        ids = cast(integers(places, "partitions"), dtype)
+        ids = integers(places, "partitions")
+        ids = cast(ids, dtype) if given else ids
         order = argsort(ids, stable=True)
         rows = integers(num_partitions, "num_partitions", rank=0, like=ids.dtype)
-        return RaggedTensor.from_value_rowids(take_rows(values, cast(order, dtype)), gather(ids, order), rows)
+        return RaggedTensor.from_value_rowids(take_rows(values, cast(order, ids.dtype)), gather(ids, order), rows)
 
 
 def _merged(value: Any, rank: int) -> Any:
