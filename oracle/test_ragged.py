@@ -113,13 +113,15 @@ PARTS: dict[str, Case] = {
 }  # fmt: skip
 BRACKETS: dict[str, Any] = {
     "row": 0, "last row": -1, "element": (0, 0), "inner row": (3, 1), "slice": slice(1, None),
-    "back": slice(None, None, -1), "columns": (slice(None), slice(1, None)), "first columns": (slice(None), slice(None, 1)),
+    "back": slice(None, None, -1), "columns": (slice(None), slice(1, None)),
+    "first columns": (slice(None), slice(None, 1)),
     "last columns": (slice(None), slice(-1, None)), "columns, back": (slice(None), slice(None, None, -1)),
     "columns, step": (slice(None), slice(None, None, 2)), "new first": None, "new second": (slice(None), None),
     "new last": (Ellipsis, None), "all": Ellipsis, "deep columns": (slice(None), slice(None), slice(1, 2)),
     "row of columns": (0, slice(1, None), slice(None, 1)), "dots": (Ellipsis, slice(None, 1)),
     "empty": slice(3, 1), "step": slice(None, None, 2), "columns to": (slice(1, 3), slice(0, -1)),
 }  # fmt: skip
+"""Not among them is `[:0:-1]`, of which TensorFlow makes no rows, where a list has all but the first."""
 FUNCTIONS: dict[str, Case] = {
     "add": lambda lib: [pair(lib) + 1, 1 + pair(lib), pair(lib) + pair(lib), deep(lib) + deep(lib)],
     "add a column": lambda lib: lib.add(pair(lib), [[10], [20], [30]]),
@@ -211,6 +213,7 @@ FUNCTIONS: dict[str, Case] = {
     "cross_hashed": lambda lib: [
         lib.ragged.cross_hashed([words(lib), pair(lib)]), lib.ragged.cross_hashed([words(lib)], num_buckets=10),
         lib.ragged.cross_hashed([pair(lib), words(lib)], num_buckets=0, hash_key=7),
+        lib.ragged.cross_hashed([pair(lib), words(lib)], hash_key=0),
     ],
     "sparse.cross_hashed": lambda lib: [
         lib.sparse.cross_hashed([words(lib).to_sparse(), pair(lib).to_sparse()], num_buckets=50),

@@ -51,7 +51,7 @@ def sparse_cross_hashed(
     Args:
         inputs: tensors, or sparse tensors, [batch, values] of strings or integers.
         num_buckets: the numbers are from 0 to `num_buckets - 1`; below 2^63 - 1 if it is 0.
-        hash_key: an integer, on which the numbers depend; TensorFlow's default one if None.
+        hash_key: an integer, on which the numbers depend; TensorFlow's default one if it is None or 0.
         name: the name of the operation.
 
     Raises:
