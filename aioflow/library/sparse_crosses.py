@@ -63,7 +63,7 @@ def sparse_cross_hashed(
         array([66, 54])
     """
     with name_scope(name, "sparse_cross_hashed"):
-        return SparseTensor(*crossed_numbers(inputs, num_buckets, hash_key))
+        return SparseTensor(*crossed_numbers(inputs, num_buckets, hash_key or None))
 
 
 def crossed(inputs: Sequence[Feature], separator: str | None = None) -> tuple[Tensor, ...]:

@@ -110,7 +110,7 @@ def _(
     num_buckets: int,
     hash_key: int | None,
 ) -> tuple[Array, ...]:
-    count, key = int(batch), (hash_key or _DEFAULT_KEY) & MASK
+    count, key = int(batch), (_DEFAULT_KEY if hash_key is None else hash_key) & MASK
     columns = [_by_row(row, _fingerprints(value), count) for row, value in zip(rows, values, strict=True)]
     divisor = num_buckets or int64.max
     crosses = [

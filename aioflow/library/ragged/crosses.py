@@ -38,7 +38,7 @@ def cross_hashed(
     Args:
         inputs: tensors, RaggedTensors or SparseTensors [batch, values] of strings or integers.
         num_buckets: the numbers are from 0 to `num_buckets - 1`; below 2^63 - 1 if it is 0.
-        hash_key: an integer, on which the numbers depend; TensorFlow's default one if it is None or 0.
+        hash_key: an integer, on which the numbers depend; TensorFlow's default one if None.
         name: the name scope.
 
     Raises:
