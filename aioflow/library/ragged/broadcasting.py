@@ -57,6 +57,8 @@ def broadcast(values: Sequence[Any]) -> tuple[list[Tensor], list[RowPartition]]:
     """
     found, dtype = all_ragged(values)
     ranks = _ranks(found)
+    if (same := _same_parts(found)) is not None:
+        return [value.flat_values if isinstance(value, RaggedTensor) else value for value in found], same
     whole = max(ranks)
     outer = max([_outer(value, rank, whole) for value, rank in zip(found, ranks, strict=True)])
     inside = [rank < whole - outer for rank in ranks]
@@ -68,6 +70,20 @@ def broadcast(values: Sequence[Any]) -> tuple[list[Tensor], list[RowPartition]]:
     flats, parts = _aligned(expanded, dtype)
     made = iter(flats)
     return [value if flat else next(made) for value, flat in zip(found, inside, strict=True)], parts
+
+
+def _same_parts(values: Sequence[Any]) -> list[RowPartition] | None:
+    """Return the rows of RaggedTensors of one rank and the same splits, beside scalars; None for other operands."""
+    ragged = [value for value in values if isinstance(value, RaggedTensor)]
+    first, *others = ragged
+    for each in others:
+        pairs = zip(first.nested_row_splits, each.nested_row_splits, strict=False)
+        if first.ragged_rank != each.ragged_rank or first.shape.ndims != each.shape.ndims:
+            return None
+        if not all(one is other for one, other in pairs):
+            return None
+    scalars = all(value.shape.ndims == 0 for value in values if not isinstance(value, RaggedTensor))
+    return list(first.partitions) if scalars else None
 
 
 def _ranks(values: Sequence[Any]) -> list[int]:
@@ -118,13 +134,13 @@ def _with_same_count(values: Sequence[RaggedTensor], dtype: DType) -> list[_Oper
     """Return the operands at the first axis, where those with one row are repeated."""
     counts = [value.row_partition.static_rows for value in values]
     longest = next((place for place, count in enumerate(counts) if count != 1), 0)
-    whole = values[longest].nrows(dtype)
     made = []
     for value, count in zip(values, counts, strict=True):
         repeated = count == 1 and counts[longest] != 1
         if not repeated and None not in (count, counts[longest]) and count != counts[longest]:
             raise ValueError(f"operands with {count} and {counts[longest]} rows cannot be broadcast together")
-        made.append(_Operand(list(value.partitions), zeros(expand_dims(whole, 0), dtype) if repeated else None))
+        places = zeros(expand_dims(values[longest].nrows(dtype), 0), dtype) if repeated else None
+        made.append(_Operand(list(value.partitions), places))
     return made
 
 
