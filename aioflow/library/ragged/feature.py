@@ -9,7 +9,6 @@ from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels.array.concat import concat
 from aioflow.kernels.array.constants import constant, ones_like
 from aioflow.kernels.array.gather import gather
-from aioflow.kernels.array.ranges import range as range_
 from aioflow.kernels.array.select import boolean_mask, where
 from aioflow.kernels.array.shapes import reshape, shape, size
 from aioflow.kernels.control.assertions import assert_equal, assert_non_negative
@@ -168,14 +167,14 @@ def _in_rows(
 
 def _lengths(part: Any, given: RaggedTensor, made: RaggedTensor) -> RaggedTensor:
     """Return the lengths of the rows of each example."""
-    values, splits = given.values, given.row_splits
+    values = given.values
     match part:
         case RaggedFeature.RowLengths():
             return given
         case RaggedFeature.ValueRowIds():
             return _counted(given)
         case RaggedFeature.RowSplits():
-            return RaggedTensor(_differences(given), True, RowPartition(splits - range_(given.nrows() + 1)))
+            return RaggedTensor(_differences(given), True, RowPartition(splits_of(maximum(given.row_lengths() - 1, 0))))
         case RaggedFeature.RowLimits():
             firsts = _is_first(given)
             before = concat([constant([0], values.dtype), values], 0)[:-1]
@@ -194,7 +193,7 @@ def _is_first(given: RaggedTensor) -> Tensor:
 
 
 def _differences(given: RaggedTensor) -> Tensor:
-    """Return the differences between the splits of one example, one less than splits. An example has one at least."""
+    """Return the differences between the splits of each example, one less than splits."""
     values = given.values
     before = concat([constant([0], values.dtype), values], 0)[:-1]
     return boolean_mask(values - before, ~_is_first(given))
