@@ -111,7 +111,7 @@ def _expanded(value: Any, count: int) -> Any:
     for _ in range(count):
         if isinstance(value, RaggedTensor):
             rows = value.nrows()
-            value = RaggedTensor(value, True, RowPartition(stack([zeros([], rows.dtype), rows]), rows))
+            value = RaggedTensor(value, RowPartition(stack([zeros([], rows.dtype), rows]), rows), True)
         else:
             value = expand_dims(value, 0)
     return value

@@ -167,9 +167,9 @@ def _uniform(values: Any, whole: Tensor, dtype: DType) -> RaggedTensor:
     sizes, known = shape(whole, out_type=dtype), whole.shape[:2].as_list()
     rows, length = [sizes[axis] if size is None else constant(size, dtype) for axis, size in enumerate(known)]
     if None in known:
-        return RaggedTensor(values, True, RowPartition(range_(rows + 1) * length, length))
+        return RaggedTensor(values, RowPartition(range_(rows + 1) * length, length), True)
     splits = constant(np.arange(known[0] + 1) * known[1], dtype)
-    return RaggedTensor(values, True, RowPartition(splits, length))
+    return RaggedTensor(values, RowPartition(splits, length), True)
 
 
 def _of_lengths(tensor: Tensor, lengths: Tensor, dtype: DType) -> RaggedTensor:

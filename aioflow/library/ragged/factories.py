@@ -251,7 +251,7 @@ class Factories:
 def _ragged(values: Any, partition: RowPartition) -> "RaggedTensor":
     from aioflow.library.ragged.tensor import RaggedTensor
 
-    return RaggedTensor(values, True, partition)
+    return RaggedTensor(values, partition, True)
 
 
 def _values(value: Any) -> tuple[Any, DType | None]:

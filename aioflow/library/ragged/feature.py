@@ -138,10 +138,10 @@ def _in_equal_rows(made: RaggedTensor, length: int, inner: bool) -> RaggedTensor
     """Return the values of each example in rows of one length."""
     examples = RowPartition(made.row_splits // length)
     if not inner:
-        return RaggedTensor(RaggedTensor.from_uniform_row_length(made.values, length), True, examples)
+        return RaggedTensor(RaggedTensor.from_uniform_row_length(made.values, length), examples, True)
     values = made.values
     rows = reshape(values, concat([[-1, length], shape(values)[1:]], 0))
-    return RaggedTensor(rows, True, examples)
+    return RaggedTensor(rows, examples, True)
 
 
 def _in_rows(
@@ -161,8 +161,8 @@ def _in_rows(
             ],
         )
         lengths = lengths.with_values(flat)
-    rows = RaggedTensor(made.values, True, RowPartition(splits_of(lengths.values)))
-    return RaggedTensor(rows, True, lengths.row_partition)
+    rows = RaggedTensor(made.values, RowPartition(splits_of(lengths.values)), True)
+    return RaggedTensor(rows, lengths.row_partition, True)
 
 
 def _lengths(part: Any, given: RaggedTensor, made: RaggedTensor) -> RaggedTensor:
@@ -174,7 +174,7 @@ def _lengths(part: Any, given: RaggedTensor, made: RaggedTensor) -> RaggedTensor
         case RaggedFeature.ValueRowIds():
             return _counted(given)
         case RaggedFeature.RowSplits():
-            return RaggedTensor(_differences(given), True, RowPartition(splits_of(maximum(given.row_lengths() - 1, 0))))
+            return RaggedTensor(_differences(given), RowPartition(splits_of(maximum(given.row_lengths() - 1, 0))), True)
         case RaggedFeature.RowLimits():
             firsts = _is_first(given)
             before = concat([constant([0], values.dtype), values], 0)[:-1]
@@ -206,4 +206,4 @@ def _counted(given: RaggedTensor) -> RaggedTensor:
     splits = splits_of(counts)
     rows = given.values + gather(splits, given.value_rowids())
     lengths = unsorted_segment_sum(ones_like(rows), rows, splits[-1])
-    return RaggedTensor(lengths, True, RowPartition(splits))
+    return RaggedTensor(lengths, RowPartition(splits), True)

@@ -86,7 +86,7 @@ def _slice_of(values: Any, begin: Tensor, end: Tensor) -> Any:
     inner = _slice_of(values.values, splits[0], splits[-1])
     part = values.row_partition
     uniform = None if part.static_row_length is None else part.uniform_row_length
-    return RaggedTensor(inner, True, RowPartition(splits - splits[0], uniform))
+    return RaggedTensor(inner, RowPartition(splits - splits[0], uniform), True)
 
 
 def _row_slice(value: RaggedTensor, part: slice) -> RaggedTensor:
@@ -106,7 +106,7 @@ def _rows_between(value: RaggedTensor, begin: int, end: int) -> RaggedTensor:
     inner = _slice_of(value.values, splits[0], splits[-1])
     part = value.row_partition
     uniform = None if part.static_row_length is None else part.uniform_row_length
-    return RaggedTensor(inner, True, RowPartition(splits - splits[0], uniform))
+    return RaggedTensor(inner, RowPartition(splits - splits[0], uniform), True)
 
 
 def _inner(value: RaggedTensor, keys: list[Any]) -> Any:
@@ -160,7 +160,7 @@ def _column_slice(value: RaggedTensor, part: slice) -> RaggedTensor:
     counts = maximum((distance + (abs(step) - 1)) // abs(step), 0)
     steps = None if step == 1 else counts * 0 + step
     places, splits = flat_places(value.row_splits[:-1] + begin, counts, steps)
-    return RaggedTensor(take_rows(value.values, places), True, RowPartition(splits))
+    return RaggedTensor(take_rows(value.values, places), RowPartition(splits), True)
 
 
 def _bound(place: Any, lengths: Tensor, low: Any, high: Any, default: Any, dtype: DType) -> Tensor:

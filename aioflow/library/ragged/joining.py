@@ -105,7 +105,7 @@ def _joined(values: Sequence[Any], axis: int, stacking: bool, dtype: DType, ragg
     if axis == 1:
         return _beside(values, stacking, dtype)
     part = with_same_rows(values)
-    return RaggedTensor(_joined([value.values for value in values], axis - 1, stacking, dtype), True, part)
+    return RaggedTensor(_joined([value.values for value in values], axis - 1, stacking, dtype), part, True)
 
 
 def _behind(values: Sequence[Any], stacking: bool, dtype: DType) -> Any:
@@ -114,7 +114,7 @@ def _behind(values: Sequence[Any], stacking: bool, dtype: DType) -> Any:
     if not stacking:
         return made
     counts = [row_count(value, dtype) for value in values]
-    return RaggedTensor(made, True, RowPartition(splits_of(dense.stack(counts))))
+    return RaggedTensor(made, RowPartition(splits_of(dense.stack(counts))), True)
 
 
 def _rows_of_all(values: Sequence[Any], dtype: DType) -> Any:
@@ -126,7 +126,7 @@ def _rows_of_all(values: Sequence[Any], dtype: DType) -> Any:
         splits.append(value.row_splits[1:] + splits[-1][-1])
     lengths = {value.row_partition.static_row_length for value in values}
     uniform = None if None in lengths or len(lengths) > 1 else constant(lengths.pop(), dtype)
-    return RaggedTensor(inner, True, RowPartition(dense.concat(splits, 0), uniform))
+    return RaggedTensor(inner, RowPartition(dense.concat(splits, 0), uniform), True)
 
 
 def _beside(values: Sequence[RaggedTensor], stacking: bool, dtype: DType) -> RaggedTensor:
@@ -144,8 +144,8 @@ def _beside(values: Sequence[RaggedTensor], stacking: bool, dtype: DType) -> Rag
     made = take_rows(_rows_of_all(values, dtype), order)
     if stacking:
         length = constant(count, dtype)
-        return RaggedTensor(made, True, RowPartition(range_(rows + 1) * length, length))
-    return RaggedTensor(made.values, True, RowPartition(made.row_splits[::count]))
+        return RaggedTensor(made, RowPartition(range_(rows + 1) * length, length), True)
+    return RaggedTensor(made.values, RowPartition(made.row_splits[::count]), True)
 
 
 def _tile(input: RaggedTensor, multiples: Any) -> Any:
@@ -164,7 +164,7 @@ def _tiled(value: Any, times: Tensor) -> Any:
     longer = splits_of(lengths * many)
     rows = segment_ids(longer)
     places = gather(splits, rows) + (range_(longer[-1]) - gather(longer, rows)) % gather(lengths, rows)
-    made = RaggedTensor(take_rows(inner, places), True, RowPartition(longer))
+    made = RaggedTensor(take_rows(inner, places), RowPartition(longer), True)
     order = arrays.tile(range_(value.nrows()), reshape(times[0], [1]))
     return take_rows(made, order)
 
@@ -183,8 +183,8 @@ def _expanded(value: Any, axis: int) -> Any:
     if axis == 0:
         known = value.shape[0].value
         length = rows if known is None else constant(known, rows.dtype)
-        return RaggedTensor(value, True, RowPartition(dense.stack([constant(0, rows.dtype), length]), length))
-    return RaggedTensor(value, True, RowPartition(range_(rows + 1), constant(1, dtype)))
+        return RaggedTensor(value, RowPartition(dense.stack([constant(0, rows.dtype), length]), length), True)
+    return RaggedTensor(value, RowPartition(range_(rows + 1), constant(1, dtype)), True)
 
 
 def _squeeze(input: RaggedTensor, axis: Any = None) -> Any:

@@ -55,7 +55,7 @@ def range(
         delta = with_dependencies([assert_none_equal(delta, cast(0, wanted), message="deltas must not be 0")], delta)
         lengths = _counts(limit - start, delta, splits_dtype(row_splits_dtype))
         values, splits = flat_places(start, lengths, delta)
-        return RaggedTensor(values, True, RowPartition(splits))
+        return RaggedTensor(values, RowPartition(splits), True)
 
 
 def _widest(tensors: list[Tensor]) -> DType:

@@ -80,7 +80,7 @@ def _aggregated(aggregate: Aggregate, values: Any, ids: Tensor, count: Tensor) -
     splits, rows = splits_of(lengths), segment_ids(values.row_splits)
     offsets = range_(values.row_splits[-1]) - gather(values.row_splits, rows)
     places = gather(splits, gather(ids, rows)) + offsets
-    return RaggedTensor(_aggregated(aggregate, values.values, places, splits[-1]), True, RowPartition(splits))
+    return RaggedTensor(_aggregated(aggregate, values.values, places, splits[-1]), RowPartition(splits), True)
 
 
 def _mean(value: RaggedTensor, axis: Any, keepdims: bool = False) -> Any:

@@ -25,7 +25,7 @@ def take_rows(value: Any, places: Tensor) -> Any:
     lengths = gather(part.lengths(), places)
     inner, splits = flat_places(gather(part.row_splits, places), lengths)
     uniform = None if part.static_row_length is None else part.uniform_row_length
-    return RaggedTensor(take_rows(value.values, inner), True, RowPartition(splits, uniform))
+    return RaggedTensor(take_rows(value.values, inner), RowPartition(splits, uniform), True)
 
 
 def row_count(value: Any, dtype: DType) -> Tensor:

@@ -65,9 +65,9 @@ def _masked(data: Any, mask: Any, rank: int, dtype: DType) -> Any:
     data, mask = with_ragged_rank(data, rank - 1, dtype), with_ragged_rank(mask, rank - 1, dtype)
     part = with_same_rows([mask, data])
     if rank > 2:
-        return RaggedTensor(_masked(data.values, mask.values, rank - 1, dtype), True, part)
+        return RaggedTensor(_masked(data.values, mask.values, rank - 1, dtype), part, True)
     counts = unsorted_segment_sum(cast(mask.values, dtype), part.value_rowids(), part.nrows())
-    return RaggedTensor(_masked(data.values, mask.values, 1, dtype), True, RowPartition(splits_of(counts)))
+    return RaggedTensor(_masked(data.values, mask.values, 1, dtype), RowPartition(splits_of(counts)), True)
 
 
 @transactional

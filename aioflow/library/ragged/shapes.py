@@ -88,6 +88,6 @@ def _second_merged(ragged: RaggedTensor) -> RaggedTensor:
     """Return it with the axes 1 and 2 made one."""
     inner, splits = ragged.values, ragged.row_splits
     if isinstance(inner, RaggedTensor):
-        return RaggedTensor(inner.values, True, RowPartition(gather(inner.row_splits, splits)))
+        return RaggedTensor(inner.values, RowPartition(gather(inner.row_splits, splits)), True)
     size = shape(inner, out_type=splits.dtype)[1]
-    return RaggedTensor(_merged(inner, 0, 1), True, RowPartition(splits * size))
+    return RaggedTensor(_merged(inner, 0, 1), RowPartition(splits * size), True)

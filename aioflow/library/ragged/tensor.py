@@ -32,8 +32,8 @@ class RaggedTensor(Factories, Operand, Composed):
 
     Args:
         values: a tensor, or a RaggedTensor.
-        internal: true in the class methods that make one.
         row_partition: the rows.
+        internal: true in the class methods that make one.
 
     Raises:
         ValueError: `internal` is false.
@@ -49,7 +49,7 @@ class RaggedTensor(Factories, Operand, Composed):
     __slots__ = ("__weakref__", "_partition", "_values")
     rules: ClassVar[Registry[Rule]] = Registry("aioflow.library.ragged")
 
-    def __init__(self, values: Any, internal: bool = False, row_partition: Any = None) -> None:
+    def __init__(self, values: Any, row_partition: Any, internal: bool = False) -> None:
         if not internal or not isinstance(row_partition, RowPartition):
             raise ValueError("a RaggedTensor is made by a class method such as RaggedTensor.from_row_splits")
         if isinstance(values, RaggedTensor):
@@ -208,7 +208,7 @@ class RaggedTensor(Factories, Operand, Composed):
         values = as_ragged(new_values, self.row_splits.dtype)
         values.shape.with_rank_at_least(1)
         values.shape[:1].assert_is_compatible_with(self._values.shape[:1])
-        return RaggedTensor(values, True, self._partition)
+        return RaggedTensor(values, self._partition, True)
 
     def with_flat_values(self, new_values: Any) -> "RaggedTensor":
         """Return a RaggedTensor of the same rows with other innermost values. ValueError if their number differs."""
@@ -221,7 +221,7 @@ class RaggedTensor(Factories, Operand, Composed):
         if self.row_splits.dtype is wanted:
             return self
         values = inner.with_row_splits_dtype(wanted) if isinstance(inner, RaggedTensor) else inner
-        return RaggedTensor(values, True, self._partition.with_dtype(wanted))
+        return RaggedTensor(values, self._partition.with_dtype(wanted), True)
 
     def merge_dims(self, outer_axis: int, inner_axis: int) -> Any:
         """Return it with the axes from `outer_axis` to `inner_axis` made one: a tensor if no ragged axis is left."""
@@ -286,7 +286,7 @@ def as_ragged(value: Any, dtype: DType | None = None) -> Any:
 def with_partitions(values: Any, partitions: Sequence[RowPartition]) -> Any:
     """Return values with these divisions around them, outermost first."""
     for part in reversed(partitions):
-        values = RaggedTensor(values, True, part)
+        values = RaggedTensor(values, part, True)
     return values
 
 

@@ -131,7 +131,7 @@ def test_descriptions_compare_shapes_dtypes_and_ragged_ranks():
 
 
 REFUSED = {
-    "the constructor": (lambda: Ragged(af.constant([1]), False, None), ValueError, "from_row_splits"),
+    "the constructor": (lambda: Ragged(af.constant([1]), None, False), ValueError, "from_row_splits"),
     "splits of another end": (lambda: Ragged.from_row_splits([1], [0, 2]), InvalidArgumentError, "they are [0, 2]"),
     "splits that fall": (lambda: Ragged.from_row_splits([1, 2], [0, 3, 2]), InvalidArgumentError, "not fall"),
     "no splits": (lambda: Ragged.from_row_splits([1], np.zeros(0, np.int64)), ValueError, "is empty"),
