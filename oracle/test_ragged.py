@@ -228,6 +228,16 @@ FUNCTIONS: dict[str, Case] = {
         for source in (["a b", "", "c"], [["a b", "c"]], "d e f", lib.ragged.constant([["a b"], ["c", "d e"]]))
     ],
     "string_split": lambda lib: lib.string_split(["a,b", "c"], ",", result_type="RaggedTensor"),
+    "split": lambda lib: [*lib.split(pair(lib), 3), *lib.split(deep(lib), [1, 3]), *lib.split(inner(lib), 2, axis=2)],
+    "strings.reduce_join": lambda lib: [
+        lib.strings.reduce_join(words(lib), axis=1, separator="-"), lib.strings.reduce_join(words(lib), axis=0),
+        lib.strings.reduce_join(words(lib)),
+    ],
+    "dynamic_partition": lambda lib: lib.dynamic_partition(pair(lib), lib.ragged.constant([[1, 0], [], [1]]), 2),
+    "tensors before": lambda lib: [
+        lib.constant([[1], [2], [3]]) * pair(lib), lib.constant(2) - pair(lib),
+    ],
+    "dropout": lambda lib: lib.nn.dropout(floats(lib), rate=0.0),
     "cond": lambda lib: lib.cond(lib.constant(True), lambda: pair(lib) * 2, lambda: pair(lib)),
     "while_loop": lambda lib: lib.while_loop(
         lambda i, rows: i < 3, lambda i, rows: (i + 1, rows * 2), [lib.constant(0), pair(lib)]

@@ -327,6 +327,7 @@ def _(op: Operation, *dys: Tensor) -> tuple[Tensor, None]:
 
 
 @transactional
+@dispatching
 def split(
     value: TensorLike, num_or_size_splits: Any, axis: int = 0, num: int | None = None, name: str | None = None
 ) -> list[Tensor]:

@@ -148,6 +148,21 @@ def _beside(values: Sequence[RaggedTensor], stacking: bool, dtype: DType) -> Rag
     return RaggedTensor(made.values, RowPartition(made.row_splits[::count]), True)
 
 
+def _split(
+    value: RaggedTensor, num_or_size_splits: Any, axis: Any = 0, num: int | None = None, name: str | None = None
+) -> list[Any]:
+    """Return parts of the rows, or of each element; ragged rows cannot be divided."""
+    with name_scope(name, "RaggedSplit"):
+        place = axis_of(value, axis)
+        if place > value.ragged_rank:
+            parts = dense.split(value.flat_values, num_or_size_splits, place - value.ragged_rank, num)
+            return [value.with_flat_values(part) for part in parts]
+        if place:
+            raise ValueError(f"axis is {place}, and must be 0 or behind the {value.ragged_rank} ragged axes")
+        numbers = dense.split(range_(value.nrows()), num_or_size_splits, 0, num)
+        return [take_rows(value, part) for part in numbers]
+
+
 def _tile(input: RaggedTensor, multiples: Any) -> Any:
     times = convert_to_tensor(multiples, preferred_dtype=input.row_splits.dtype)
     times.shape.assert_is_compatible_with([input.shape.ndims])
@@ -226,6 +241,7 @@ RaggedTensor.rules.update(
     {
         key_of(dense.concat): _concat,
         key_of(dense.stack): _stack,
+        key_of(dense.split): _split,
         key_of(arrays.tile): _tile,
         key_of(arrays.reverse): _reverse,
         key_of(shapes.expand_dims): _expand_dims,

@@ -18,6 +18,8 @@ from aioflow.kernels.math.comparison import not_equal
 from aioflow.kernels.math.elementwise import sqrt, square
 from aioflow.kernels.math.segments import unsorted_segment_sum
 from aioflow.kernels.math.unsorted_segments import unsorted_segment_max, unsorted_segment_min, unsorted_segment_prod
+from aioflow.kernels.text import strings
+from aioflow.kernels.text.text_pieces import unsorted_segment_join
 from aioflow.library.control import name_scope
 from aioflow.library.ragged.partitions import RowPartition, segment_ids, splits_of
 from aioflow.library.ragged.shapes import axis_of, longest
@@ -117,4 +119,26 @@ def _std(input_tensor: RaggedTensor, axis: Any = None, keepdims: bool = False, n
         return sqrt(_variance(input_tensor, axis, keepdims))
 
 
+def _reduce_join(
+    inputs: RaggedTensor,
+    axis: Any = None,
+    keep_dims: bool | None = None,
+    separator: str = "",
+    name: str | None = None,
+    reduction_indices: Any = None,
+    keepdims: bool | None = None,
+) -> Any:
+    axis = reduction_indices if axis is None else axis
+    keep = bool(keep_dims if keepdims is None else keepdims)
+    with name_scope(name, "RaggedReduceJoin"):
+        return _reduce(
+            functools.partial(strings.reduce_join, separator=separator),
+            functools.partial(unsorted_segment_join, separator=separator),
+            inputs,
+            axis,
+            keep,
+        )
+
+
+RaggedTensor.rules[key_of(strings.reduce_join)] = _reduce_join
 RaggedTensor.rules.update({key_of(variance.reduce_variance): _variance, key_of(variance.reduce_std): _std})

@@ -10,6 +10,7 @@ from aioflow.kernels.array import gather as dense_gather
 from aioflow.kernels.array import select
 from aioflow.kernels.array.concat import concat
 from aioflow.kernels.array.gather import gather
+from aioflow.kernels.array.partition import dynamic_partition
 from aioflow.kernels.array.ranges import range as range_
 from aioflow.kernels.array.shapes import expand_dims, reshape, shape
 from aioflow.kernels.array.sorting import argsort
@@ -215,8 +216,14 @@ def _chosen_rows(flags: Tensor, x: Any, y: Any) -> Any:
     return take_rows(concat([one, other], 0), places)
 
 
+def _dynamic_partition(data: Any, partitions: Any, num_partitions: int) -> list[Any]:
+    rows = stack_dynamic_partitions(data, partitions, num_partitions)
+    return [rows[number] for number in range(num_partitions)]
+
+
 RaggedTensor.rules.update(
     {
+        key_of(dynamic_partition): _dynamic_partition,
         key_of(dense_gather.gather): _gather,
         key_of(arrays.gather_nd): _gather_nd,
         key_of(select.where): _where,
