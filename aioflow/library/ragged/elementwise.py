@@ -88,7 +88,7 @@ def _of_each_element(*functions: Callable[..., Any]) -> None:
 
 
 _of_each_element(
-    arithmetic.add, arithmetic.add_n, casting.bitcast, check_numerics, constants.ones_like,
+    arithmetic.add, arithmetic.add_n, casting.bitcast, check_numerics, constants.ones_like, constants.stop_gradient,
     constants.zeros_like, rounding.clip_by_value, rounding.round, strings.as_string, strings.string_to_number,
     strings.string_lower, strings.string_upper, strings.string_length, strings.string_join, strings.string_strip,
     strings.substr, strings.regex_replace, strings.regex_full_match, string_hash.string_to_hash_bucket_fast,

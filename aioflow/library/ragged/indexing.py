@@ -166,7 +166,8 @@ def _column_slice(value: RaggedTensor, part: slice) -> RaggedTensor:
 def _bound(place: Any, lengths: Tensor, low: Any, high: Any, default: Any, dtype: DType) -> Tensor:
     """Return one end of a slice in each row, as `slice.indices` gives it."""
     if place is None:
-        return lengths * 0 + default
+        whole: Tensor = lengths * 0 + default
+        return whole
     given = lengths * 0 + cast(place, dtype)
     found: Tensor = where(given < 0, given + lengths, given)
     bounded: Tensor = minimum(maximum(found, low), high)

@@ -73,9 +73,9 @@ def _joined_values(values: Any, axis: Any, stacking: bool, ragged: bool = False)
 def _rank_of_all(values: Sequence[Any]) -> int:
     """Return the rank of all values. Of RaggedTensors of one ragged rank the rank of a value may be unknown."""
     ranks = {value.shape.ndims for value in values}
-    outer = {value.ragged_rank if isinstance(value, RaggedTensor) else None for value in values}
-    if None in ranks and len(outer) == 1 and None not in outer:
-        return int(outer.pop()) + 1
+    outer = {value.ragged_rank if isinstance(value, RaggedTensor) else 0 for value in values}
+    if None in ranks and len(outer) == 1 and 0 not in outer:
+        return outer.pop() + 1
     if len(ranks) > 1 or None in ranks:
         raise ValueError(f"all values must have the same, known rank; they have ranks {sorted(map(str, ranks))}")
     return int(ranks.pop())

@@ -256,6 +256,17 @@ class RaggedTensor(Factories, Operand, Composed):
 
         return getitem(self, key)
 
+    def __bool__(self) -> bool:
+        raise TypeError(f"the truth of {self!r} is known only in a run: use af.cond, af.where or af.logical_and")
+
+    if not TYPE_CHECKING:  # a checker takes what is not there for an error, as it is
+
+        def __iter__(self) -> Any:
+            raise TypeError(f"{self!r} cannot be iterated while the graph is built: take its rows by ragged[i]")
+
+        def __len__(self) -> int:
+            raise TypeError(f"{self!r} has no len(): use its .shape, or its nrows() for the value in a run")
+
     def _as_graph_element(self) -> Tensor:
         return self.flat_values
 

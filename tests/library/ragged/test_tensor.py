@@ -102,7 +102,7 @@ async def test_a_session_feeds_and_fetches_values(graph):
     assert [part.tolist() for part in same.nested_row_splits] == [[0, 2, 3, 3, 5], [0, 2, 3, 6, 6, 7]]
 
 
-async def test_branches_loops_and_collections_hold_ragged_tensors(graph):
+async def test_branches_and_loops_hold_ragged_tensors(graph):
     rows, flag = af.ragged.constant(ROWS), af.placeholder(af.bool, [])
     chosen = af.cond(flag, lambda: rows * 2, lambda: rows + 1)
     _, grown = af.while_loop(lambda i, x: i < 2, lambda i, x: (i + 1, af.concat([x, x], 1)), [0, rows])
@@ -141,6 +141,8 @@ REFUSED = {
     "lengths": (lambda: Ragged.from_row_lengths([1], [2]), InvalidArgumentError, "they are [0, 2]"),
     "a row that is none": (lambda: Ragged.from_value_rowids([1], [5], nrows=2), ValueError, "row 5, and nrows is 2"),
     "a negative length": (lambda: Ragged.from_uniform_row_length([1], -1), ValueError, "is -1"),
+    "a loop over rows": (lambda: list(af.ragged.constant([[1]])), TypeError, "cannot be iterated"),
+    "a truth": (lambda: bool(af.ragged.constant([[1]])), TypeError, "known only in a run"),
     "two kinds of splits": (
         lambda: Ragged.from_row_splits(
             af.ragged.constant([[1]], row_splits_dtype=af.int32), af.constant([0, 1], "int64")
