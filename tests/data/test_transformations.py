@@ -76,6 +76,20 @@ MADE = {
         lambda: growing().map(lambda x: (x, len(x))).apply(e.dense_to_ragged_batch(2)),
         [(([1, 2, 2], [0, 1, 3]), [1, 2]), (([3, 3, 3], [0, 3]), [3])],
     ),
+    "the rows of a RaggedTensorValue": (
+        lambda: Dataset.from_tensor_slices((af.ragged.constant_value([[1, 2], [], [3]]), ["a", "b", "c"])),
+        [([1, 2], b"a"), ([], b"b"), ([3], b"c")],
+    ),
+    "rows of rows": (
+        lambda: Dataset.from_tensor_slices({"x": af.ragged.constant_value([[[1], [2, 3]], [[4]]])}),
+        [{"x": ([1, 2, 3], [0, 1, 3])}, {"x": ([4], [0, 1])}],
+    ),
+    "ragged batches of ragged rows": (
+        lambda: Dataset.from_tensor_slices(af.ragged.constant_value([[1, 2], [], [3]])).apply(
+            e.dense_to_ragged_batch(3)
+        ),
+        [([1, 2, 3], [0, 2, 2, 3])],
+    ),
     "dense_to_ragged_batch of text in whole batches": (
         lambda: (
             Dataset.from_tensor_slices([["a", "b"], ["c", "d"], ["e", "f"]])
@@ -315,3 +329,8 @@ def test_options_are_kept_merged_and_checked():
         _ = first.threading.fast
     with pytest.raises(TypeError, match=r"Options\.deterministic cannot be 3"):
         first.deterministic = 3
+
+
+def test_rows_beside_an_array_are_as_many():
+    with pytest.raises(ValueError, match=r"the same number of rows; they have \['2', '3'\]"):
+        Dataset.from_tensor_slices((af.ragged.constant_value([[1], [2, 3]]), [1, 2, 3]))
