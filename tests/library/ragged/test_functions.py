@@ -63,6 +63,9 @@ CASES = {
     "a range": (lambda: af.ragged.range([5, 0], [0, 3], [-2, 1]), [[5, 3, 1], [0, 1, 2]]),
     "a cross": (lambda: af.ragged.cross([rows(), [["a"]] * 3]), [[b"3_X_a", b"1_X_a"], [], [b"4_X_a"]]),
     "words": (lambda: af.strings.split([["a b"], ["c"]], result_type="RaggedTensor"), [[[b"a", b"b"]], [[b"c"]]]),
+    "a function of each row": (lambda: af.map_fn(lambda row: af.reduce_sum(row * row), rows()), [10, 0, 16]),
+    "a function of rows of rows": (lambda: af.map_fn(lambda row: af.size(row), deep()), [3, 3, 0, 1]),
+    "folded rows": (lambda: af.foldl(lambda total, row: total + af.reduce_sum(row), rows(), 0), 8),
     "filled rows": (lambda: af.ragged_fill_empty_rows([2, 0], [5, 6], 3, 9)[1], [6, 9, 5]),
 }  # fmt: skip
 
