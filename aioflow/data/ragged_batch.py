@@ -41,7 +41,7 @@ class RaggedBatch(Batch):
             return spec_of_batch(spec, rows)
         made: Any = Spec(spec.dtype, as_shape([None]).concatenate(spec.shape[rank:]))
         for axis in reversed(range(rank)):
-            made = RaggedTensorValue(made, Spec(self._splits, as_shape([rows + 1 if rows and not axis else None])))  # type: ignore[arg-type]
+            made = RaggedTensorValue(made, Spec(self._splits, as_shape([rows + 1 if rows and not axis else None])))
         return made
 
     def stack(self, number: int, column: Sequence[Any]) -> Any:

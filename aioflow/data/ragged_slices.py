@@ -4,10 +4,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow.data.elements import as_leaf, frozen, sorted_keys, spec_of_leaf, spec_of_row
+from aioflow.data.elements import as_leaf, frozen, spec_of_leaf, spec_of_row
 from aioflow.data.sources import Indexed
 from aioflow.library.ragged.tensor_value import RaggedTensorValue
 from aioflow.tensors.dtypes import Spec, as_shape, spec_of
+from aioflow.tensors.nest import sorted_keys
 
 
 def has_rows(structure: Any) -> bool:

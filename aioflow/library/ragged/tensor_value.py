@@ -22,7 +22,7 @@ class RaggedTensorValue(NamedTuple):
     """
 
     values: Any
-    row_splits: AnyArray
+    row_splits: Any
 
     @property
     def flat_values(self) -> AnyArray:
