@@ -132,6 +132,18 @@ FUNCTIONS: dict[str, Case] = {
     "division": lambda lib: [pair(lib) / 2, 3.0 / floats(lib)],
     "comparisons": lambda lib: [pair(lib) < 2, pair(lib) >= 2, lib.equal(pair(lib), 2), lib.not_equal(pair(lib), [3])],
     "unary": lambda lib: [lib.exp(floats(lib)), lib.abs(floats(lib)), lib.nn.relu(floats(lib)), lib.round(floats(lib))],
+    "functions of floats": lambda lib: [
+        call(floats(lib) / 8)
+        for call in (lib.log_sigmoid, lib.math.bessel_i0, lib.math.bessel_i1, lib.nn.leaky_relu, lib.nn.silu, lib.real)
+    ],
+    "functions of two": lambda lib: [
+        lib.div(pair(lib), 2), lib.complex(floats(lib), floats(lib)), lib.saturate_cast(floats(lib) * 100, lib.uint8),
+    ],
+    "base64": lambda lib: [lib.encode_base64(words(lib)), lib.decode_base64(lib.encode_base64(words(lib)))],
+    "embedding_lookup_sparse": lambda lib: lib.nn.embedding_lookup_sparse(
+        lib.constant([[0.0], [1.0], [2.0], [4.0]]), lib.ragged.constant([[1, 2], [3]], dtype=lib.int64), None,
+        combiner="sum",
+    ),
     "logical": lambda lib: [lib.logical_not(pair(lib) > 1), lib.logical_and(pair(lib) > 1, pair(lib) < 3)],
     "binary": lambda lib: [
         lib.maximum(pair(lib), 2), lib.squared_difference(floats(lib), 1.0), lib.pow(floats(lib), 2.0),

@@ -140,6 +140,7 @@ _COMBINERS: Final = ("mean", "sqrtn", "sum")
 
 
 @transactional
+@dispatching
 def embedding_lookup_sparse(
     params: NumberLike,
     sp_ids: SparseTensor,
@@ -198,6 +199,7 @@ def _beside(weights: Tensor, rows: Tensor) -> Tensor:
 
 
 @transactional
+@dispatching
 def safe_embedding_lookup_sparse(
     embedding_weights: Sequence[Any] | Any,
     sparse_ids: SparseTensor,

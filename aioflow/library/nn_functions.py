@@ -265,6 +265,7 @@ def zero_fraction(value: NumberLike, name: str | None = None) -> Tensor:
 
 
 @transactional
+@dispatching
 def gelu(features: NumberLike, approximate: bool = False, name: str | None = None) -> Tensor:
     """Return `features` times the probability that a normal number is smaller [Hendrycks 2016].
 
@@ -279,6 +280,7 @@ def gelu(features: NumberLike, approximate: bool = False, name: str | None = Non
 
 
 @transactional
+@dispatching
 def silu(features: NumberLike, beta: NumberLike = 1.0, name: str | None = None) -> Tensor:
     """Return `features` times the sigmoid of `beta` times them [Ramachandran 2017].
 

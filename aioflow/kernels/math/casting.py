@@ -211,6 +211,7 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
 
 
 @transactional
+@dispatching
 def saturate_cast(value: NumberLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
     """`value` cast to that dtype; elements beyond its limits become the nearest limit instead of wrapping around.
 

@@ -14,7 +14,8 @@ from aioflow.graph.operation import Tensor
 from aioflow.kernels.array import constants
 from aioflow.kernels.array.ranges import one_hot
 from aioflow.kernels.control.debugging import check_numerics
-from aioflow.kernels.math import arithmetic, casting, rounding
+from aioflow.kernels.math import arithmetic, casting, complex, division, rounding, special
+from aioflow.kernels.nn import activation, losses
 from aioflow.kernels.text import string_hash, strings
 from aioflow.library import embedding, nn_functions
 from aioflow.library.arrays import where_v2
@@ -92,7 +93,11 @@ _of_each_element(
     constants.zeros_like, rounding.clip_by_value, rounding.round, strings.as_string, strings.string_to_number,
     strings.string_lower, strings.string_upper, strings.string_length, strings.string_join, strings.string_strip,
     strings.substr, strings.regex_replace, strings.regex_full_match, string_hash.string_to_hash_bucket_fast,
-    string_hash.string_to_hash_bucket_strong, string_hash.string_to_hash_bucket, nn_functions.dropout, where_v2,
+    string_hash.string_to_hash_bucket_strong, string_hash.string_to_hash_bucket,
+    string_hash.decode_base64, string_hash.encode_base64, casting.saturate_cast, complex.angle, complex.complex,
+    complex.conj, complex.imag, complex.real, division.div, division.log_sigmoid, special.bessel_i0, special.bessel_i1,
+    activation.leaky_relu, losses.sigmoid_cross_entropy_with_logits, nn_functions.dropout, nn_functions.gelu,
+    nn_functions.silu, where_v2,
 )  # fmt: skip
 
 
@@ -121,11 +126,26 @@ def _embedding_lookup(params: Any, ids: Any, *args: Any, **kwargs: Any) -> Ragge
     return with_partitions(rows, ids.partitions)  # type: ignore[no-any-return]
 
 
+def _of_sparse_ids(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of SparseTensors that takes RaggedTensors in their place."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*map(_sparse, args), **{name: _sparse(value) for name, value in kwargs.items()})
+
+    return call
+
+
+def _sparse(value: Any) -> Any:
+    return value.to_sparse() if isinstance(value, RaggedTensor) else value
+
+
 RaggedTensor.rules.update(
     {
         key_of(casting.cast): _cast,
         key_of(one_hot): _one_hot,
         key_of(embedding.embedding_lookup): _embedding_lookup,
+        key_of(embedding.embedding_lookup_sparse): _of_sparse_ids(embedding.embedding_lookup_sparse),
+        key_of(embedding.safe_embedding_lookup_sparse): _of_sparse_ids(embedding.safe_embedding_lookup_sparse),
     }
 )
 

@@ -19,6 +19,10 @@ def rows():
     return af.ragged.constant(ROWS)
 
 
+def floats():
+    return af.cast(rows(), af.float32)
+
+
 def deep():
     return af.ragged.constant(DEEP)
 
@@ -33,6 +37,10 @@ CASES = {
     "a broadcast ragged row": (lambda: af.add(af.ragged.constant([[1, 2]]), [[10], [20]]), [[11, 12], [21, 22]]),
     "a list of values": (lambda: af.add_n([rows(), rows(), rows()]), [[9, 3], [], [12]]),
     "strings": (lambda: af.strings.join([af.as_string(rows()), "!"]), [[b"3!", b"1!"], [], [b"4!"]]),
+    "a loss of elements": (
+        lambda: af.cast(af.nn.sigmoid_cross_entropy_with_logits(labels=af.zeros_like(floats()), logits=floats()), af.int32),
+        [[3, 1], [], [4]],
+    ),
     "a sum of rows": (lambda: af.reduce_sum(rows(), axis=1), [4, 0, 4]),
     "a sum of columns": (lambda: af.reduce_sum(rows(), axis=0), [7, 1]),
     "a sum of rows of rows": (lambda: af.reduce_sum(deep(), axis=1), [[4, 2], [4, 5, 6], [], [7]]),
