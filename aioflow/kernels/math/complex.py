@@ -14,7 +14,12 @@ from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU, broadcast_gradient, elementwise
 from aioflow.tensors.dtypes import COMPLEX, FLOAT, Array, Namespace, Spec, complex64, complex128, float32, float64
 
-_conj = elementwise("conj", lambda y, x, dy: conj(dy), "The complex conjugate of x.", COMPLEX, kernel="conjugate")
+
+def _conj_gradient(y: Tensor, x: Tensor, dy: Tensor) -> Tensor:
+    return conj(dy)
+
+
+_conj = elementwise("conj", _conj_gradient, "The complex conjugate of x.", COMPLEX, kernel="conjugate")
 
 
 @dispatching
