@@ -154,8 +154,8 @@ _face = Face(__name__, {
     "aioflow.layers.model": "Input Model Sequential",
     "aioflow.library": (
         "audio bitwise collectives debugging distributions dtypes=dtype_names gfile graph_util image initializers io "
-        "linalg logging lookup losses manip math metrics nn python_io quantization queue=queue_names random "
-        "resource_loader sets signal sparse=sparse_names sparse_names spectral strings weights_broadcast"
+        "linalg logging lookup losses manip math metrics nn python_io quantization queue=queue_names ragged "
+        "random resource_loader sets signal sparse=sparse_names sparse_names spectral strings weights_broadcast"
     ),
     "aioflow.library.accumulators": (
         "Barrier ConditionalAccumulator ConditionalAccumulatorBase SparseConditionalAccumulator"
@@ -211,6 +211,9 @@ _face = Face(__name__, {
     "aioflow.library.session_tensors": (
         "TensorHandle delete_session_tensor get_session_handle get_session_tensor"
     ),
+    "aioflow.library.ragged.empty_rows": "ragged_fill_empty_rows ragged_fill_empty_rows_grad",
+    "aioflow.library.ragged.spec": "RaggedTensorSpec",
+    "aioflow.library.ragged.tensor": "RaggedTensor",
     "aioflow.library.sparse": (
         "convert_to_tensor_or_sparse_tensor deserialize_many_sparse from_dense serialize_many_sparse serialize_sparse "
         "sparse_add sparse_concat sparse_dense_cwise_div sparse_dense_cwise_mul sparse_fill_empty_rows "

@@ -216,6 +216,7 @@ from aioflow.library import nn as nn
 from aioflow.library import python_io as python_io
 from aioflow.library import quantization as quantization
 from aioflow.library import queue_names as queue
+from aioflow.library import ragged as ragged
 from aioflow.library import random as random
 from aioflow.library import resource_loader as resource_loader
 from aioflow.library import sets as sets
@@ -331,6 +332,10 @@ from aioflow.library.queues import PaddingFIFOQueue as PaddingFIFOQueue
 from aioflow.library.queues import PriorityQueue as PriorityQueue
 from aioflow.library.queues import QueueBase as QueueBase
 from aioflow.library.queues import RandomShuffleQueue as RandomShuffleQueue
+from aioflow.library.ragged.empty_rows import ragged_fill_empty_rows as ragged_fill_empty_rows
+from aioflow.library.ragged.empty_rows import ragged_fill_empty_rows_grad as ragged_fill_empty_rows_grad
+from aioflow.library.ragged.spec import RaggedTensorSpec as RaggedTensorSpec
+from aioflow.library.ragged.tensor import RaggedTensor as RaggedTensor
 from aioflow.library.random import random_crop as random_crop
 from aioflow.library.readers import FixedLengthRecordReader as FixedLengthRecordReader
 from aioflow.library.readers import IdentityReader as IdentityReader
@@ -526,9 +531,9 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "BatchQueue",
     "IdentityReader", "IndexedSlices", "IndexedSlicesSpec", "IndexedSlicesValue", "Initializer", "Input", "Link",
     "MapStagingArea", "MemoryUse", "MetaGraphDef", "Model", "NoGradient", "NodeStats", "NoneTensorSpec",
     "NotDifferentiable", "OpError", "Operation", "OptionalSpec", "PaddingFIFOQueue", "ParameterReport", "Placement",
-    "Print", "PriorityQueue", "QUANTIZED_DTYPES", "QueueBase", "RandomShuffleQueue", "Rates", "ReaderBase",
-    "RegisterGradient", "RequestBatcher", "RunMetadata", "RunOptions", "Saving", "Sequential", "Session",
-    "SparseConditionalAccumulator", "SparseFeature", "SparseTensor", "SparseTensorSpec", "SparseTensorValue",
+    "Print", "PriorityQueue", "QUANTIZED_DTYPES", "QueueBase", "RaggedTensor", "RaggedTensorSpec", "RandomShuffleQueue",
+    "Rates", "ReaderBase", "RegisterGradient", "RequestBatcher", "RunMetadata", "RunOptions", "Saving", "Sequential",
+    "Session", "SparseConditionalAccumulator", "SparseFeature", "SparseTensor", "SparseTensorSpec", "SparseTensorValue",
     "StagingArea", "TFRecordReader", "Template", "Tensor", "TensorArray", "TensorArraySpec", "TensorHandle",
     "TensorInfo", "TensorShape", "TensorSpec", "TextLineReader", "TypeSpec", "UnconnectedGradients", "VERSION",
     "VarLenFeature", "Variable", "VariableAggregation", "VariableScope", "VariableSynchronization", "WholeFileReader",
@@ -587,19 +592,20 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "BatchQueue",
     "parameter_report", "parse_example", "parse_single_example", "parse_single_sequence_example", "parse_tensor",
     "placeholder", "placeholder_with_default", "polygamma", "polyval", "population_count", "porting", "pow",
     "prevent_gradient", "print", "py_func", "py_function", "python_io", "qint16", "qint32", "qint8", "qr",
-    "quantization", "quantize", "quantize_v2", "quantized_concat", "queue", "quint16", "quint8", "random",
-    "random_bernoulli", "random_crop", "random_gamma", "random_index_shuffle", "random_normal",
-    "random_normal_initializer", "random_poisson", "random_shuffle", "random_uniform", "random_uniform_initializer",
-    "range", "rank", "read_file", "real", "realdiv", "reciprocal", "reciprocal_no_nan", "recompute_grad", "reduce_all",
-    "reduce_any", "reduce_euclidean_norm", "reduce_join", "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min",
-    "reduce_prod", "reduce_std", "reduce_sum", "reduce_variance", "regex_full_match", "regex_replace",
-    "register_tensor_conversion_function", "regularizers", "repeat", "report_uninitialized_variables",
-    "required_space_to_batch_paddings", "reset", "reset_default_graph", "reshape", "resource", "resource_loader",
-    "resource_variables_enabled", "reverse", "reverse_sequence", "reverse_v2", "rfftnd", "right_shift", "rint", "roll",
-    "round", "rsqrt", "saturate_cast", "saved_model", "scalar_mul", "scan", "scatter_add", "scatter_div", "scatter_max",
-    "scatter_min", "scatter_mul", "scatter_nd", "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "scatter_sub",
-    "scatter_update", "searchsorted", "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum",
-    "select", "self_adjoint_eig", "self_adjoint_eigvals", "sequence_mask", "serialize_many_sparse", "serialize_sparse",
+    "quantization", "quantize", "quantize_v2", "quantized_concat", "queue", "quint16", "quint8", "ragged",
+    "ragged_fill_empty_rows", "ragged_fill_empty_rows_grad", "random", "random_bernoulli", "random_crop",
+    "random_gamma", "random_index_shuffle", "random_normal", "random_normal_initializer", "random_poisson",
+    "random_shuffle", "random_uniform", "random_uniform_initializer", "range", "rank", "read_file", "real", "realdiv",
+    "reciprocal", "reciprocal_no_nan", "recompute_grad", "reduce_all", "reduce_any", "reduce_euclidean_norm",
+    "reduce_join", "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_std",
+    "reduce_sum", "reduce_variance", "regex_full_match", "regex_replace", "register_tensor_conversion_function",
+    "regularizers", "repeat", "report_uninitialized_variables", "required_space_to_batch_paddings", "reset",
+    "reset_default_graph", "reshape", "resource", "resource_loader", "resource_variables_enabled", "reverse",
+    "reverse_sequence", "reverse_v2", "rfftnd", "right_shift", "rint", "roll", "round", "rsqrt", "saturate_cast",
+    "saved_model", "scalar_mul", "scan", "scatter_add", "scatter_div", "scatter_max", "scatter_min", "scatter_mul",
+    "scatter_nd", "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "scatter_sub", "scatter_update",
+    "searchsorted", "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum", "select",
+    "self_adjoint_eig", "self_adjoint_eigvals", "sequence_mask", "serialize_many_sparse", "serialize_sparse",
     "serialize_tensor", "serving", "set_difference", "set_intersection", "set_random_seed", "set_size", "set_union",
     "setdiff1d", "sets", "shape", "shape_n", "sigmoid", "sign", "signal", "sin", "sinh", "size", "slice", "sort",
     "space_to_batch", "space_to_batch_nd", "space_to_depth", "sparse", "sparse_add", "sparse_concat",

@@ -22,6 +22,7 @@ _face = Face(__name__, {
         "FixedLenFeature FixedLenSequenceFeature SparseFeature VarLenFeature parse_example parse_sequence_example "
         "parse_single_example parse_single_sequence_example"
     ),
+    "aioflow.library.ragged.feature": "RaggedFeature",
     "aioflow.library.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase RandomShuffleQueue",
     "aioflow.library.sparse": "deserialize_many_sparse serialize_many_sparse serialize_sparse",
     "aioflow.train.input": "match_filenames_once",

@@ -27,6 +27,7 @@ import ml_dtypes
 import numpy as np
 
 from aioflow.graph.building import transactional
+from aioflow.graph.composed import dispatching
 from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
@@ -239,6 +240,7 @@ def _(x: Array) -> Array:
 
 
 @transactional
+@dispatching
 def bessel_i0(x: NumberLike, name: str | None = None) -> Tensor:
     """The modified Bessel function of the first kind of order 0.
 
@@ -251,6 +253,7 @@ def bessel_i0(x: NumberLike, name: str | None = None) -> Tensor:
 
 
 @transactional
+@dispatching
 def bessel_i1(x: NumberLike, name: str | None = None) -> Tensor:
     """The modified Bessel function of the first kind of order 1.
 
