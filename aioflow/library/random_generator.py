@@ -22,7 +22,7 @@ from aioflow.library.variables import Variable
 from aioflow.tensors.dtypes import DTypeLike, as_dtype, float32, float64, int32, int64, uint64
 from aioflow.tensors.recursion import safe_repr
 
-_GLOBAL: Final = "global_random_generator"
+_GLOBAL: Final = "__global_random_generator"
 """The graph's collection of its one global generator."""
 _SIZE: Final = 3
 """How many integers a state has: two for the counter, one for the key."""
