@@ -248,6 +248,7 @@ _face = Face(__name__, {
     ),
     "aioflow.library.variables": "Variable VariableAggregation VariableSynchronization variable_creator_scope",
     "aioflow.library.vectorized_map": "vectorized_map",
+    "aioflow.library.volume_patches": "extract_volume_patches",
     "aioflow.plan.cost_model": "CostModel Link",
     "aioflow.plan.op_cost": "Rates",
     "aioflow.plan.placement.report": "Placement",

@@ -9,6 +9,7 @@ excuse(
     "random_*",
     "stateless_*",
     "truncated_normal",
+    "sample_crop",
     "multinomial",
     "uniform_candidate_sampler",
     "log_uniform_candidate_sampler",

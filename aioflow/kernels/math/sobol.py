@@ -1,5 +1,7 @@
 """Points of Sobol sequences, which fill a cube evenly."""
 
+from typing import Any, Final
+
 import numpy as np
 
 from aioflow import errors
@@ -9,12 +11,14 @@ from aioflow.kernels.families import CPU
 from aioflow.kernels.math.sobol_directions import BITS, DIMENSIONS, directions
 from aioflow.tensors.dtypes import Array, DType, Namespace, Spec, TensorShape, float32, float64
 
-_MOST = 2**31 - 1
+_MOST: Final = 2**31 - 1
 """The number of the last point of a sequence."""
+_KINDS: Final = frozenset({float32, float64})
+_NONE_LEFT_OUT: Any = 0
 
 
 @op
-def sobol_sample(dim: Ints, num_results: Ints, skip: Ints = 0, dtype: DType = float32) -> Spec:
+def sobol_sample(dim: Ints, num_results: Ints, skip: Ints = _NONE_LEFT_OUT, dtype: DType = float32) -> Spec:
     """Points [num_results, dim] of the Sobol sequence of `dim` dimensions, from 0 up to but not 1.
 
     Joe and Kuo's direction numbers make them, for at most 1111 dimensions. The sequence has the order of Antonov and
@@ -32,7 +36,7 @@ def sobol_sample(dim: Ints, num_results: Ints, skip: Ints = 0, dtype: DType = fl
     """
     sizes = [known.scalar(value, what) for value, what in ((num_results, "num_results"), (dim, "dim"))]
     known.scalar(skip, "skip")
-    return Spec(Spec(dtype).only((float32, float64)).dtype, TensorShape(sizes))
+    return Spec(Spec(dtype).only(_KINDS).dtype, TensorShape(sizes))
 
 
 @sobol_sample.check
