@@ -229,6 +229,7 @@ from aioflow.library.accumulators import Barrier as Barrier
 from aioflow.library.accumulators import ConditionalAccumulator as ConditionalAccumulator
 from aioflow.library.accumulators import ConditionalAccumulatorBase as ConditionalAccumulatorBase
 from aioflow.library.accumulators import SparseConditionalAccumulator as SparseConditionalAccumulator
+from aioflow.library.any_convolution import conv as conv
 from aioflow.library.approximate_top_k import approx_top_k as approx_top_k
 from aioflow.library.arrays import arg_max as arg_max
 from aioflow.library.arrays import arg_min as arg_min
@@ -547,7 +548,7 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "BatchQueue",
     "check_numerics", "cholesky", "cholesky_solve", "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm",
     "clip_by_value", "collectives", "colocate_with", "compare", "complex", "complex128", "complex64", "concat", "cond",
     "config", "confusion_matrix", "conj", "constant", "constant_initializer", "constraints", "container",
-    "control_dependencies", "control_flow_v2_enabled", "control_trigger", "conv2d_backprop_filter_v2",
+    "control_dependencies", "control_flow_v2_enabled", "control_trigger", "conv", "conv2d_backprop_filter_v2",
     "conv2d_backprop_input_v2", "convert_to_tensor", "convert_to_tensor_or_indexed_slices",
     "convert_to_tensor_or_sparse_tensor", "cos", "cosh", "count_nonzero", "count_up_to", "create_partitioned_variables",
     "cross", "cumprod", "cumsum", "cumulative_logsumexp", "custom_gradient", "dashboard", "data", "debugging",

@@ -11,6 +11,7 @@ _face = Face(__name__, {
         "is_jpeg"
     ),
     "aioflow.kernels.image.resize": "resize_area resize_bicubic resize_bilinear resize_nearest_neighbor",
+    "aioflow.kernels.image.webp": "decode_webp",
     "aioflow.kernels.nn.patches": "extract_image_patches",
     "aioflow.library.decoding": "decode_image",
     "aioflow.library.image_boxes": (
