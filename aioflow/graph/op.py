@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeVar, overl
 
 from aioflow.graph.building import add_user_line, get_default_graph, graph_to_build_in, with_text
 from aioflow.graph.convert import convert_to_tensor
+from aioflow.graph.empty_lists import with_empty_lists
 from aioflow.graph.gpu_dtypes import gpu_computes
 from aioflow.graph.graph import Graph
 from aioflow.graph.kernel import Kernel
@@ -218,10 +219,13 @@ class Op(Generic[R]):
                 return self._compose(self._dynamic_rule, graph, self._converted(graph, values), name)
             if all(type(value) is Tensor for value in tensors):
                 return self._build(graph, values, name)
-            with graph.transaction():
-                return self._build(graph, self._converted(graph, values), name)
+            return with_empty_lists(lambda given: self._built(graph, given, name), self.params, values)
         except (TypeError, ValueError, RecursionError) as error:
             raise add_user_line(error, self.name, *args, *kwargs.values()) from error
+
+    def _built(self, graph: Graph, values: list[Any], name: str | None) -> R:
+        with graph.transaction():
+            return self._build(graph, self._converted(graph, values), name)
 
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], str | None]:
         given = dict(zip(self._names, args, strict=False))
