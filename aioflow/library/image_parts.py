@@ -77,7 +77,8 @@ def _checked(images: Tensor, window: Tensor, middles: Tensor) -> TensorShape:
     images.shape.assert_has_rank(4)
     window.shape.assert_is_compatible_with([2])
     middles.shape.with_rank(2)[1:].assert_is_compatible_with([2])
-    return images.shape[:1].merge_with(middles.shape[:1])
+    batch: TensorShape = images.shape[:1].merge_with(middles.shape[:1])
+    return batch
 
 
 def _known(window: Tensor) -> Sequence[int | None]:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Ints, Op, T, op
@@ -349,6 +350,7 @@ def conv2d(
     return _conv2d(input, window, **attributes(strides, padding, data_format, dilations), name=name)
 
 
+@transactional
 def conv2d_backprop_input(
     input_sizes: NumberLike,
     filter: NumberLike | None = None,
@@ -376,7 +378,7 @@ def conv2d_backprop_input(
     window = either(filter, filters, "filter, filters")
     attrs = attributes(strides, padding, data_format, dilations)
     sizes = convert_to_tensor(input_sizes, preferred_dtype=int32)
-    if sizes.shape == [2]:
+    if sizes.shape == [2] and out_backprop is not None:
         ends = [shape_of(convert_to_tensor(out_backprop))[:1], shape_of(convert_to_tensor(window))[2:3]]
         sizes = concat([ends[0], sizes, ends[1]] if data_format == "NHWC" else [*ends, sizes], 0)
     return _conv2d_backprop_input(sizes, window, out_backprop, **attrs, name=name)
