@@ -10,7 +10,7 @@ import numpy as np
 from aioflow.graph.op import Ints, T, op
 from aioflow.kernels import known
 from aioflow.kernels.context import Context
-from aioflow.kernels.families import CPU, SLOW, costs
+from aioflow.kernels.families import CPU, GPU, SLOW, costs
 from aioflow.kernels.math import philox
 from aioflow.kernels.math.random import check_bounds, floats, whole_numbers
 from aioflow.kernels.math.random_binomial import binomials
@@ -124,14 +124,14 @@ for _op in (generator_uniform, generator_normal, generator_truncated_normal):
 costs(generator_binomial, 100.0)
 
 
-@advance_generator_variable.kernel(CPU)
+@advance_generator_variable.kernel(CPU, GPU)
 def _(ctx: Context, variable: VariableState, delta: Array) -> Array:
     ctx.step.check()
     before: list[Any] = []
 
     def advance(present: Array) -> None:
         before.append(present.copy())
-        present[...] = philox.advanced(present, int(delta))
+        present[...] = ctx.xp.asarray(philox.advanced(present, int(delta)))
 
     variable.change(advance, ctx.step.journal)
     return before[0]
