@@ -161,6 +161,7 @@ _face = Face(__name__, {
         "Barrier ConditionalAccumulator ConditionalAccumulatorBase SparseConditionalAccumulator"
     ),
     "aioflow.library.approximate_top_k": "approx_top_k",
+    "aioflow.library.any_convolution": "conv",
     "aioflow.library.arrays": (
         "arg_max arg_min gather_nd is_numeric_tensor lin_space newaxis parallel_stack repeat reverse_v2 scalar_mul "
         "to_complex128 to_complex64 where_v2"
@@ -251,6 +252,7 @@ _face = Face(__name__, {
     ),
     "aioflow.library.variables": "Variable VariableAggregation VariableSynchronization variable_creator_scope",
     "aioflow.library.vectorized_map": "vectorized_map",
+    "aioflow.library.volume_patches": "extract_volume_patches",
     "aioflow.plan.cost_model": "CostModel Link",
     "aioflow.plan.op_cost": "Rates",
     "aioflow.plan.placement.report": "Placement",

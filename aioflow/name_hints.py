@@ -165,7 +165,6 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.test.test_src_dir_path": "use pathlib.Path(__file__).parent",
     "af.test.with_eager_op_as_function": _EAGER,
     "af.user_ops": "use af.py_func",
-    "af.math.sobol_sample": "feed the numbers of scipy.stats.qmc.Sobol",
     "af.nn.sigmoid_cross_entropy": "use af.losses.sigmoid_cross_entropy",
     "af.nn.softmax_cross_entropy": "use af.losses.softmax_cross_entropy",
     "af.saved_model.Asset": "give files to af.saved_model.save(assets=) by name",

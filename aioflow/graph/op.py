@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeVar, overl
 from aioflow.graph.arguments import converted, graph_of
 from aioflow.graph.building import add_user_line, with_text
 from aioflow.graph.composed import Composed, composed_in, key_of
+from aioflow.graph.empty_lists import with_empty_lists
 from aioflow.graph.gpu_dtypes import gpu_computes
 from aioflow.graph.graph import Graph
 from aioflow.graph.kernel import Kernel
@@ -227,10 +228,13 @@ class Op(Generic[R]):
                 return self._compose(self._dynamic_rule, graph, converted(self.name, self.params, graph, values), name)
             if plain:
                 return self._build(graph, values, name)
-            with graph.transaction():
-                return self._build(graph, converted(self.name, self.params, graph, values), name)
+            return with_empty_lists(lambda given: self._built(graph, given, name), self.params, values)
         except (TypeError, ValueError, RecursionError) as error:
             raise add_user_line(error, self.name, *args, *kwargs.values()) from error
+
+    def _built(self, graph: Graph, values: list[Any], name: str | None) -> R:
+        with graph.transaction():
+            return self._build(graph, converted(self.name, self.params, graph, values), name)
 
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], str | None]:
         given = dict(zip(self._names, args, strict=False))

@@ -147,7 +147,7 @@ __all__ = ["abs", "accumulate_n", "acos", "acosh", "add", "add_n", "angle", "app
     "reciprocal", "reciprocal_no_nan", "reduce_all", "reduce_any", "reduce_euclidean_norm", "reduce_logsumexp",
     "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_std", "reduce_sum", "reduce_variance", "rint",
     "round", "rsqrt", "scalar_mul", "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum",
-    "sigmoid", "sign", "sin", "sinh", "softmax", "softplus", "softsign", "special", "sqrt", "square",
+    "sigmoid", "sign", "sin", "sinh", "sobol_sample", "softmax", "softplus", "softsign", "special", "sqrt", "square",
     "squared_difference", "subtract", "tan", "tanh", "top_k", "truediv", "unsorted_segment_max",
     "unsorted_segment_mean", "unsorted_segment_min", "unsorted_segment_prod", "unsorted_segment_sqrt_n",
     "unsorted_segment_sum", "xdivy", "xlog1py", "xlogy", "zero_fraction", "zeta"]
@@ -178,6 +178,30 @@ def nextafter(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
     Examples:
         >>> await session.run(af.math.nextafter([1.0], [2.0]))
         array([1.0000001], dtype=float32)
+    """
+
+
+def sobol_sample(
+    dim: NumberLike,
+    num_results: NumberLike,
+    skip: NumberLike = 0,
+    dtype: DTypeLike = ...,
+    name: str | None = None,
+) -> Tensor:
+    """Points [num_results, dim] of the Sobol sequence of `dim` dimensions, from 0 up to but not 1.
+
+    Joe and Kuo's direction numbers make them, for at most 1111 dimensions. The sequence has the order of Antonov and
+    Saleev and begins with the point of which each coordinate is 1/2, after which `skip` points are left out.
+
+    Raises:
+        InvalidArgumentError: `dim` or `num_results` is below 1, `skip` is negative, or there are not that many.
+        TypeError: the dtype is neither float32 nor float64.
+
+    Examples:
+        >>> await session.run(af.math.sobol_sample(2, 3))
+        array([[0.5 , 0.5 ],
+               [0.75, 0.25],
+               [0.25, 0.75]], dtype=float32)
     """
 
 
