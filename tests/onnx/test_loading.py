@@ -247,12 +247,8 @@ def test_all_missing_operators_are_listed_and_nothing_is_built():
     assert list(target.get_operations()) == []
 
 
-def test_an_optional_input_is_fed_as_a_tensor_and_a_sequence_as_a_list():
-    tensor = value("x", [2]).type
-    optional = helper.make_value_info("x", helper.make_optional_type_proto(tensor))
-    nodes = [node("OptionalGetElement", ["x"], ["y"])]
-    assert af.onnx.load(model(nodes, [optional], [value("y")]), af.Graph()).inputs["x"].shape == [2]
-    sequence = helper.make_value_info("x", helper.make_sequence_type_proto(tensor))
+def test_a_sequence_is_fed_as_a_list():
+    sequence = helper.make_value_info("x", helper.make_sequence_type_proto(value("x", [2]).type))
     imported = af.onnx.load(
         model([node("SequenceLength", ["x"], ["y"])], [sequence], [value("y", [], np.int64)]), af.Graph()
     )
