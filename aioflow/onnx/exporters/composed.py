@@ -9,7 +9,7 @@ from aioflow.graph.operation import Operation, Tensor
 from aioflow.onnx.exporting import Export, declaration, exporter, rank_of
 from aioflow.onnx.protobuf import package
 from aioflow.onnx.tensors import NUMBERS
-from aioflow.tensors.dtypes import Spec, TensorShape, float64
+from aioflow.tensors.dtypes import Spec, TensorShape, float64, int64
 
 _LANCZOS: Final = (
     0.99999999999980993, 676.5203681218851, -1259.1392167224028, 771.32342877765313, -176.61502916214059,
@@ -81,24 +81,32 @@ def _(export: Export, op: Operation) -> str:
 
 @exporter("cumprod")
 def _(export: Export, op: Operation) -> str:
-    """A scan along the axis, which carries the product of all slices before."""
-    x, axis, direction = op.inputs[0], op.attrs["axis"] % rank_of(op.inputs[0]), int(op.attrs["reverse"])
-    others = export.integers([each for each in range(rank_of(x)) if each != axis])
-    sizes = export.add("Gather", export.add("Shape", export.name(x)), others)
-    ones = export.add("Expand", export.initial(x.dtype.np.type(1)), sizes)
-    body = _product(export, x, bool(op.attrs["exclusive"]))
-    along = {"scan_input_axes": [axis], "scan_output_axes": [axis]}
-    ways = {"scan_input_directions": [direction], "scan_output_directions": [direction]}
-    names = [ones, export.name(x)]
-    return export.add_all("Scan", names, 2, body=body, num_scan_inputs=1, **along, **ways)[1]
+    """A scan along the axis, before whose first slice there is one of ones, so that it always has a slice.
+
+    The products up to all slices but the last one are the exclusive ones, those from the first slice on the others.
+    ONNX Runtime crashes where a scan along another axis than the first one has slices without elements.
+    """
+    x, axis, backwards = op.inputs[0], op.attrs["axis"] % rank_of(op.inputs[0]), int(op.attrs["reverse"])
+    order = [axis, *[each for each in range(rank_of(x)) if each != axis]]
+    slices = export.add("Transpose", export.name(x), perm=order) if axis else export.name(x)
+    sizes = export.add("Shape", slices, start=1)
+    first = export.add("Expand", export.initial(x.dtype.np.type(1)), sizes)
+    row = export.add("Unsqueeze", first, export.integers([0]))
+    whole = export.add("Concat", *((slices, row) if backwards else (row, slices)), axis=0)
+    ways = {"scan_input_directions": [backwards], "scan_output_directions": [backwards]}
+    made = export.add_all("Scan", [first, whole], 2, body=_product(export, x), num_scan_inputs=1, **ways)[1]
+    start, end = (0, -1) if bool(op.attrs["exclusive"]) is not bool(backwards) else (1, int64.max)
+    found = export.add("Slice", made, export.integers([start]), export.integers([end]), export.integers([0]))
+    back = [order.index(each) for each in range(rank_of(x))]
+    return export.add("Transpose", found, perm=back) if axis else found
 
 
-def _product(export: Export, x: Tensor, exclusive: bool) -> object:
-    """The body of the scan: (the product before, a slice) -> the product after, and the one that is a result."""
+def _product(export: Export, x: Tensor) -> object:
+    """The body of the scan: (the product before, a slice) -> the product after, which is a result, too."""
     slices = Spec(x.dtype, TensorShape([None] * (rank_of(x) - 1)))
     before, each = export.unique("before"), export.unique("each")
     with export.body() as nodes:
         after = export.add("Mul", before, each)
-        result = export.add("Identity", before if exclusive else after)
+        result = export.add("Identity", after)
     inputs, outputs = ([declaration(name, slices) for name in names] for names in ((before, each), (after, result)))
     return package().helper.make_graph(nodes, "body", inputs, outputs)

@@ -8,10 +8,10 @@ from typing import Any, Final
 from aioflow.graph.building import get_default_graph
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.arrays import reverse, transpose
-from aioflow.kernels.array.constants import constant
+from aioflow.kernels.array.constants import constant, placeholder, zeros
 from aioflow.kernels.math.arithmetic import maximum
 from aioflow.kernels.math.casting import cast
-from aioflow.kernels.math.comparison import less, logical_and
+from aioflow.kernels.math.comparison import equal, less, logical_and
 from aioflow.library.branches import cond
 from aioflow.library.loops import while_loop
 from aioflow.library.tensor_array import TensorArray
@@ -112,7 +112,7 @@ def _looped(
     test: Callable[..., Tensor], step: Step, start: Tensor, initial: Sequence[Variable]
 ) -> tuple[Variable, ...]:
     """The last values of the variables, and the results of all iterations along a new first axis."""
-    added = on_trial(lambda: [part.dtype for part in step(constant(0, int64), start, initial)[2]])
+    added = on_trial(lambda: [part.dtype for part in step(placeholder(int64, []), start, initial)[2]])
     arrays = [TensorArray(dtype, 0, dynamic_size=True) for dtype in added]
 
     def body(i: Tensor, keep: Tensor, values: Any, parts: Any) -> Any:
@@ -132,7 +132,17 @@ def _looped(
             failed = error
     else:
         raise failed
-    return (*values, *[part.stack() for part in parts])
+    return (*values, *[_stacked(part) for part in parts])
+
+
+def _stacked(part: TensorArray) -> Tensor:
+    """What all iterations added; sizes that only they would tell are 0 if there were none."""
+    sizes = part.element_shape.sizes
+    if sizes is not None and None not in sizes:
+        return part.stack()
+    nothing = [0, *[size or 0 for size in sizes or ()]]
+    found: Tensor = cond(equal(part.size(), 0), lambda: zeros(nothing, part.dtype), part.stack)
+    return found
 
 
 def _opened(value: Variable, shape: TensorShape) -> Variable:
