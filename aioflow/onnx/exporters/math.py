@@ -40,9 +40,11 @@ EXPORTERS.update({name: _same(type) for name, type in _SAME.items()})
 
 @exporter("divide")
 def _(export: Export, op: Operation) -> str:
-    if not op.inputs[0].dtype.is_floating:
-        raise ValueError(f"ONNX divides {op.inputs[0].dtype.name} without fractions")
-    return export.add("Div", *export.names(op))
+    """ONNX divides integers without fractions, so they become floats before."""
+    names, dtype = export.names(op), op.outputs[0].dtype
+    if op.inputs[0].dtype is not dtype:
+        names = [export.add("Cast", name, to=NUMBERS[dtype]) for name in names]
+    return export.add("Div", *names)
 
 
 @exporter("mod")
@@ -170,6 +172,18 @@ def _(export: Export, op: Operation) -> str:
 @exporter("rsqrt")
 def _(export: Export, op: Operation) -> str:
     return export.add("Reciprocal", export.add("Sqrt", *export.names(op)))
+
+
+def _shifted(direction: str) -> Exporter:
+    def export_shift(export: Export, op: Operation) -> str:
+        if op.inputs[0].dtype.min < 0:
+            raise ValueError(f"ONNX shifts the bits of unsigned integers, not of {op.inputs[0].dtype.name}")
+        return export.add("BitShift", *export.names(op), direction=direction)
+
+    return export_shift
+
+
+EXPORTERS.update(left_shift=_shifted("LEFT"), right_shift=_shifted("RIGHT"))
 
 
 @exporter("add_n")
