@@ -305,13 +305,12 @@ async def test_the_sizes_of_parts_are_stated_in_numbers(tmp_path):
 
 
 async def test_a_model_holds_no_constants_on_the_way_to_those_that_it_needs(tmp_path):
-    x = af.placeholder(af.float32, [3], name="x")
-    y = x + af.math.bessel_i0e(af.math.bessel_i0e(af.constant([2.0, 3.0, 4.0])))
+    x = af.placeholder(af.float32, [2, 2], name="x")
+    y = x + af.matrix_inverse(af.matrix_inverse(af.constant([[2.0, 1.0], [0.0, 4.0]])))
     async with af.Session() as session:
         await af.onnx.save(tmp_path / "model.onnx", {"x": x}, {"y": y}, session)
     (kept,) = onnx.load(str(tmp_path / "model.onnx")).graph.initializer
-    once = np.i0([2, 3, 4]) * np.exp([-2, -3, -4])
-    np.testing.assert_allclose(onnx.numpy_helper.to_array(kept), np.i0(once) * np.exp(-once), rtol=1e-6)
+    np.testing.assert_allclose(onnx.numpy_helper.to_array(kept), [[2, 1], [0, 4]], rtol=1e-6)
 
 
 async def test_a_name_for_an_input_and_an_output_is_refused(tmp_path):

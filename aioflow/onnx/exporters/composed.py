@@ -10,7 +10,7 @@ from aioflow.graph.operation import Operation, Tensor
 from aioflow.onnx.exporting import Export, declaration, exporter, rank_of
 from aioflow.onnx.protobuf import package
 from aioflow.onnx.tensors import NUMBERS
-from aioflow.tensors.dtypes import Spec, TensorShape, float64, int64
+from aioflow.tensors.dtypes import DType, Spec, TensorShape, float64, int64
 
 _LANCZOS: Final = (
     0.99999999999980993, 676.5203681218851, -1259.1392167224028, 771.32342877765313, -176.61502916214059,
@@ -21,8 +21,12 @@ _LANCZOS: Final = (
 
 @exporter("atan2")
 def _(export: Export, op: Operation) -> str:
+    return angle_of(export, *export.names(op), op.inputs[0].dtype)
+
+
+def angle_of(export: Export, y: str, x: str, of: DType) -> str:
     """The angle of |x| and |y|, of which 0 and infinity are told apart, turned to the quadrant of the signs."""
-    (y, x), dtype = export.names(op), op.inputs[0].dtype.np.type
+    dtype = of.np.type
     zero, quarter = export.initial(dtype(0)), export.initial(dtype(math.pi / 4))
     high, wide = export.add("Abs", y), export.add("Abs", x)
     angle = export.add("Atan", export.add("Div", high, wide))

@@ -227,12 +227,14 @@ EXPORTERS.update(softmax=_softmax("Softmax"), log_softmax=_softmax("LogSoftmax")
 
 @exporter("matmul")
 def _(export: Export, op: Operation) -> str:
-    sides = []
-    for tensor, which in zip(op.inputs, "ab", strict=True):
-        turned = op.attrs[f"transpose_{which}"] or op.attrs[f"adjoint_{which}"]
-        name = export.name(tensor)
-        sides.append(export.add("Transpose", name, perm=_swapped(tensor)) if turned else name)
-    return export.add("MatMul", *sides)
+    a, b = [turned_side(export, op, side, name) for side, name in zip("ab", export.names(op), strict=True)]
+    return export.add("MatMul", a, b)
+
+
+def turned_side(export: Export, op: Operation, side: str, name: str) -> str:
+    """One side of a product, transposed if the operation says so."""
+    turned = op.attrs[f"transpose_{side}"] or op.attrs[f"adjoint_{side}"]
+    return export.add("Transpose", name, perm=_swapped(op.inputs["ab".index(side)])) if turned else name
 
 
 def _swapped(tensor: Tensor) -> list[int]:

@@ -10,8 +10,12 @@ def _(export: Export, op: Operation) -> list[str]:
 
 
 @exporter("variable")
-def _(export: Export, op: Operation) -> str:
-    return export.initial(export.value_of(op.outputs[0]), op.name)
+def _(export: Export, op: Operation) -> str | list[str]:
+    value = export.value_of(op.outputs[0])
+    if value.dtype.kind == "c":
+        export.set_parts(op.outputs[0], value)
+        return []
+    return export.initial(value, op.name)
 
 
 @exporter("read_variable")
