@@ -16,7 +16,7 @@ from aioflow.layers.callbacks import BackupAndRestore, History
 from aioflow.layers.computation import Computation
 from aioflow.layers.fed import Batch
 from aioflow.layers.fit_settings import Batches, Data, Schedule
-from aioflow.layers.steps import Phase, Steps
+from aioflow.layers.steps import Phase, Phases, Steps
 from aioflow.net.wire.failures import first_error
 from aioflow.session import Session
 from aioflow.session.training_report import ReportPace, TrainingReport
@@ -251,6 +251,17 @@ async def evaluated(model: "Trainable", session: Session, batches: Batches, call
                 await callbacks.tell("on_test_batch_end", number, {"loss": running.loss})
         assert running is not None
         return await running.measured()
+
+
+async def measured_batch(session: Session, phases: Phases, batch: Batch) -> Logs:
+    """The loss and the metrics of one batch, with which it trains if the phases are those of training."""
+    with phases.taken() as phase:
+        if phase.begin is not None:
+            await session.run(phase.begin)
+        computation, metrics = phase.computations[0], dict(phase.metrics)
+        loss, _ = await session.run([computation.loss, phase.updates[0]], computation.feeding(batch))
+        values = await session.run(metrics) if metrics else {}
+        return {"loss": float(loss), **{name: _number(value) for name, value in values.items()}}
 
 
 async def predicted(model: "Trainable", session: Session, batches: Batches, callbacks: CallbackList) -> Any:

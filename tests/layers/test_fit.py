@@ -44,10 +44,15 @@ async def test_evaluate_measures_over_all_elements(model):
     assert found["loss"] == pytest.approx(losses.mean(), rel=1e-5)
     assert found["accuracy"] == pytest.approx((logits.argmax(1) == Y).mean())
     np.testing.assert_allclose(await model.predict(X, batch_size=16), logits, rtol=1e-4, atol=1e-5)
-    assert await model.test_on_batch(X, Y) == pytest.approx(losses.mean(), rel=1e-5)
+    wanted = [pytest.approx(losses.mean(), rel=1e-5), pytest.approx((logits.argmax(1) == Y).mean())]
+    assert await model.test_on_batch(X, Y) == wanted
     np.testing.assert_allclose(await model.predict_on_batch(X[:3]), logits[:3], rtol=1e-4, atol=1e-5)
-    assert await model.train_on_batch(X, Y) == pytest.approx(losses.mean(), rel=1e-5)
-    assert await model.test_on_batch(X, Y) < losses.mean()
+    assert await model.train_on_batch(X, Y) == wanted
+    assert (await model.test_on_batch(X, Y, return_dict=True))["loss"] < losses.mean()
+    by_class = dict(zip(np.unique(Y).tolist(), (0.5, 2.0, 1.0, 4.0), strict=False))
+    weights = np.array([by_class[label] for label in Y.tolist()], np.float32)
+    before = await model.test_on_batch(X, Y, weights)
+    assert await model.train_on_batch(X, Y, class_weight=by_class) == pytest.approx(before, rel=1e-5)
 
 
 async def test_each_output_has_its_loss_its_weight_and_its_metrics():
