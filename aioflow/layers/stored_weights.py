@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from aioflow import errors
-from aioflow.checkpoint import Checkpoint, import_safetensors
+from aioflow.checkpoint import Checkpoint, export_safetensors, import_safetensors
 from aioflow.files.byte_count import Progress
 from aioflow.graph.building import get_default_graph
 from aioflow.graph.default_session import default_session
@@ -90,10 +90,17 @@ class StoredWeights(Layer):
         """Give the copies of weights on other devices the values of the weights."""
 
     async def save_weights(self, path: str, session: Session | None = None, progress: Progress | None = None) -> str:
-        """Save its weights as a checkpoint, by their names. Returns its path. `af.train.Saver.save` has `progress`."""
-        used = self._session_for(session)
+        """Save its weights, by their names. Returns the path.
+
+        A path that ends in ".safetensors" becomes one plain file, which other programs read; any other path a
+        checkpoint, that each task with weights writes its part of, and of which `af.train.Saver.save` has `progress`.
+        """
+        used, saver = self._session_for(session), self._saver()
         await self.initialize(self.weights, used)
-        return await self._saver().save(used, path, progress=progress)
+        if not os.fspath(path).endswith(".safetensors"):
+            return await saver.save(used, path, progress=progress)
+        values = await used.run({weight.op.name: weight for weight in self.weights})
+        return await asyncio.to_thread(export_safetensors, path, values)
 
     async def load_weights(
         self,
