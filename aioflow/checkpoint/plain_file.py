@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Mapping
 
+from aioflow import errors
 from aioflow.checkpoint.directory import FILES, Files
 from aioflow.checkpoint.draft import lay_out
 from aioflow.checkpoint.header import header
@@ -16,6 +17,11 @@ def export_safetensors(path: Path, arrays: Mapping[str, Array], files: Files = F
 
     UnimplementedError for texts, which the format does not have.
     """
+    texts = [name for name, array in arrays.items() if array.dtype.hasobject]
+    if texts:
+        raise errors.UnimplementedError(
+            f"{texts[0]!r} is an array of texts, which a plain safetensors file cannot have"
+        )
     given = as_name(path)
     storage, name = locate(given, files)
     entries, data = lay_out(arrays)

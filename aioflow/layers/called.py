@@ -46,9 +46,7 @@ class Called:
     def _call_at(self, number: int) -> Call:
         found = self._recorded()
         if not -len(found) <= number < len(found):
-            raise ValueError(
-                f"{self.name!r} was called {len(found)} times outside of other layers: no call is {number}"
-            )
+            raise ValueError(f"{self.name!r} has {_times(found)}, and none is number {number}")
         return found[number]
 
     def _recorded(self) -> list[Call]:

@@ -266,12 +266,13 @@ async def measured_batch(session: Session, phases: Phases, batch: Batch) -> Logs
 
 async def predicted(model: "Trainable", session: Session, batches: Batches, callbacks: CallbackList) -> Any:
     """The outputs for all batches, of which the callbacks are told, joined."""
-    step, found = None, list[Any]()
+    step, inputs, found = None, None, list[Any]()
     async with contextlib.aclosing(batches.epoch("the data")) as given:
         async for batch in given:
             batch = model.in_order(batch.without_labels())
-            if step is None:
+            if step is None or inputs is not model.inputs:  # a batch of other sizes gives the model other inputs
                 await model.initialize(model.weights, session)
+                inputs = model.inputs
                 step = session.make_callable(nest.flatten(model.outputs), feeds=nest.flatten(model.inputs))
             number = len(found)
             await callbacks.tell("on_predict_batch_begin", number, {})

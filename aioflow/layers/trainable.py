@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from aioflow.kernels.array.constants import placeholder
 from aioflow.layers import fitting
 from aioflow.layers.arrangement import Arrangement
 from aioflow.layers.batches import batches_of
@@ -12,7 +13,7 @@ from aioflow.layers.callbacks import History
 from aioflow.layers.class_weights import check_class_weight, with_class_weights
 from aioflow.layers.conversion import batch_of
 from aioflow.layers.distribute import Strategy, checked_strategy
-from aioflow.layers.fed import Batch, Form, Keys, form_of, input_like
+from aioflow.layers.fed import Batch, Form, Keys, form_of, input_like, opened
 from aioflow.layers.fit_settings import Schedule, Validation, data_of, told
 from aioflow.layers.layer import undone_on_failure
 from aioflow.layers.numbers import at_least, switch
@@ -24,6 +25,7 @@ from aioflow.library.variables import Variable
 from aioflow.session import Session
 from aioflow.tensors import nest
 from aioflow.tensors.dtypes import float64
+from aioflow.train.optimizer import Optimizer
 
 
 class Trainable(StoredWeights):
@@ -32,6 +34,7 @@ class Trainable(StoredWeights):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.stop_training = False
+        self._is_open = False
         self._compiled: tuple[Any, ...] | None = None
         self._settings: Settings | None = None
         self._steps: dict[Form, Steps] = {}
@@ -90,6 +93,11 @@ class Trainable(StoredWeights):
         self._settings = None
         self._steps.clear()
         self._kept.clear()
+
+    @property
+    def optimizer(self) -> Optimizer:
+        """The optimizer. RuntimeError before `compile`."""
+        return self._optimize().optimizer
 
     @property
     def learning_rate(self) -> Variable | None:
@@ -320,17 +328,40 @@ class Trainable(StoredWeights):
         return self._steps[form]
 
     def compose(self, batch: Batch) -> None:
-        """Call the model with placeholders like the inputs of this batch, if its outputs are not known yet."""
+        """Call the model with placeholders like the inputs of this batch, if its outputs are not known yet.
+
+        If an earlier batch was the model's first one, a batch of other sizes opens these sizes, where the model can be
+        called so: steps of a sequence, for example, and not features.
+        """
         if self.outputs is None:
             place = contextlib.nullcontext() if self._strategy is None else self._strategy.scope()
             with self.graph.as_default(), place, self.graph.transaction(), undone_on_failure():
                 dtype = next((layer.dtype for layer in self.layers), self.dtype)
                 inputs = [input_like(array, dtype) for array in batch.inputs]
                 given = _in_structure(inputs, batch.input_keys)
-                self.inputs, self.outputs = given, self(given)
+                self.inputs, self.outputs, self._is_open = given, self(given), True
         wanted = len(nest.flatten(self.inputs))
         if len(batch.inputs) != wanted:
             raise ValueError(f"{self.name!r} has {wanted} inputs, and {len(batch.inputs)} arrays were given")
+        if self._is_open:
+            self._open_for(batch)
+
+    def _open_for(self, batch: Batch) -> None:
+        """Call the model anew for inputs whose sizes are open where those of this batch differ, if it can be."""
+        now = nest.flatten(self.inputs)
+        found = [opened(tensor, array) for tensor, array in zip(now, batch.inputs, strict=True)]
+        if None in found or all(shape is tensor.shape for shape, tensor in zip(found, now, strict=True)):
+            return
+        try:
+            with self.graph.as_default(), self.graph.transaction(), undone_on_failure():
+                fixed = [placeholder(x.dtype, array.shape) for x, array in zip(now, batch.inputs, strict=True)]
+                self(nest.pack_sequence_as(self.inputs, fixed))  # a trial with all sizes known, which finds more errors
+                inputs = [placeholder(x.dtype, shape, name="input") for x, shape in zip(now, found, strict=True)]
+                given = nest.pack_sequence_as(self.inputs, inputs)
+                self.inputs, self.outputs = given, self(given)
+        except (TypeError, ValueError):
+            return  # the run says which sizes do not fit
+        self._forget_uses()
 
     async def prepare(self, session: Session) -> None:
         """Give the learning rate a value in the session, so that callbacks can read and change it."""

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 import aioflow as af
 from aioflow import layers
@@ -40,6 +41,20 @@ async def test_weights_that_fit_are_restored_and_all_others_keep_their_values(sa
                 if skipped:
                     with pytest.raises(af.errors.InvalidArgumentError, match=r"(head|new)/bias"):
                         await model.load_weights(path)
+
+
+async def test_a_path_that_ends_in_safetensors_becomes_a_plain_file(tmp_path):
+    path = str(tmp_path / "weights.safetensors")
+    with af.Graph().as_default():
+        async with network() as model:
+            assert await model.save_weights(path) == path
+            values = await model.get_weights()
+    found = load_file(path)
+    assert_equal([found[name] for name in ("body/kernel", "body/bias", "head/kernel", "head/bias")], values)
+    with af.Graph().as_default():
+        async with network() as model:
+            await model.load_weights(path)
+            assert_equal(await model.get_weights(), values)
 
 
 async def test_a_file_without_any_weight_that_fits_is_refused(saved):
