@@ -4,11 +4,10 @@ import itertools
 from collections.abc import Mapping
 
 from aioflow import errors
-from aioflow.checkpoint.directory import FILES, Files
 from aioflow.checkpoint.draft import lay_out
 from aioflow.checkpoint.header import header
 from aioflow.checkpoint.storage import locate
-from aioflow.files.filesystem import Path, as_name
+from aioflow.files.filesystem import FILES, Files, Path, as_name
 from aioflow.tensors.dtypes import Array
 
 

@@ -65,7 +65,8 @@ class Term(np.lib.mixins.NDArrayOperatorsMixin):
             raise ValueError(f"ONNX has no {ufunc.__name__}")
         if ufunc in _UFUNCS:
             return self._writer.term(_UFUNCS[ufunc], *inputs)
-        return _WRITTEN[ufunc](self._writer, *inputs)
+        made: Term = _WRITTEN[ufunc](self._writer, *inputs)
+        return made
 
     def __array_function__(self, function: Any, types: Any, inputs: Sequence[Any], options: Mapping[str, Any]) -> Any:
         if function not in _WRITTEN:

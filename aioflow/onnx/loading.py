@@ -161,5 +161,5 @@ def _output(name: str, value: Value) -> Value:
     if isinstance(value, list):
         return [_output(name, item) for item in value]
     if isinstance(value, OptionalValue):
-        return OptionalValue(value.has_value, _output(name, value.value))
+        return value
     return None if value is None else identity(value, name=valid_name(name))

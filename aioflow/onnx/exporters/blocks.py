@@ -73,7 +73,7 @@ def _(export: Export, op: Operation) -> str:
     pads = [0, slides[0].before, slides[1].before, 0, 0, slides[0].after, slides[1].after, 0]
     zero = export.initial(op.inputs[0].dtype.np.type(0))
     x = export.add("Pad", export.name(op.inputs[0]), export.integers(pads), zero)
-    sizes = (op.outputs[0].spec.sizes or ())[1:3]
+    sizes = [int(size or 0) for size in (op.outputs[0].spec.sizes or ())[1:3]]
     parts = [
         _every(export, x, (row * steps[2][0], column * steps[2][1]), steps[1], sizes)
         for row in range(steps[0][0])

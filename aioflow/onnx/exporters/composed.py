@@ -21,7 +21,8 @@ _LANCZOS: Final = (
 
 @exporter("atan2")
 def _(export: Export, op: Operation) -> str:
-    return angle_of(export, *export.names(op), op.inputs[0].dtype)
+    y, x = export.names(op)
+    return angle_of(export, y, x, op.inputs[0].dtype)
 
 
 def angle_of(export: Export, y: str, x: str, of: DType) -> str:
