@@ -37,6 +37,7 @@ class Phase(NamedTuple):
         metrics: the values of the metrics by name.
         begin: sets the metrics back, and makes copies of weights equal; None if there are none.
         equalize: makes copies of weights equal; None if there are none.
+        state: the variables of the metrics.
     """
 
     computations: Sequence[Computation]
@@ -44,6 +45,7 @@ class Phase(NamedTuple):
     metrics: Mapping[str, Tensor]
     begin: Operation | None
     equalize: Operation | None
+    state: Sequence[Variable]
 
 
 class Phases:
@@ -87,7 +89,7 @@ class Phases:
             *([equalize] if equalize else []),
         ]
         (metrics, _), updates = built[0], [update for _, update in built]
-        return Phase(self.computations, updates, metrics, group(*begin) if begin else None, equalize)
+        return Phase(self.computations, updates, metrics, group(*begin) if begin else None, equalize, reset)
 
 
 def _check_shared(graph: Graph, before: set[Variable], own: Sequence[Variable]) -> None:

@@ -66,7 +66,7 @@ class StoredWeights(Layer):
             raise TypeError(f"weights is a list with an array for each weight, not {safe_repr(weights)}")
         if len(weights) != len(variables):
             raise ValueError(f"{self.name!r} has {len(variables)} weights, and {len(weights)} values were given")
-        await self._assign(variables, weights, self._session_for(session))
+        await self.assign_all(variables, weights, self._session_for(session))
 
     async def reset_states(self, session: Session | None = None) -> None:
         """Give the states of its stateful layers their first values, zeros, and sequences begin anew."""
@@ -74,7 +74,7 @@ class StoredWeights(Layer):
         await self.initialize(self.weights, used)
         await used.run([weight.initializer for weight in self.weights if weight in kept])
 
-    async def _assign(self, variables: Sequence[Variable], values: Sequence[Any], session: Session) -> None:
+    async def assign_all(self, variables: Sequence[Variable], values: Sequence[Any], session: Session) -> None:
         """Give the variables these values, by operations that are built once."""
         key = "assign", *[id(variable) for variable in variables]
         if key not in self._kept:

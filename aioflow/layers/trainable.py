@@ -34,7 +34,7 @@ class Trainable(StoredWeights):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.stop_training = False
-        self._is_open = False
+        self.is_open = False
         self._compiled: tuple[Any, ...] | None = None
         self._settings: Settings | None = None
         self._steps: dict[Form, Steps] = {}
@@ -268,7 +268,7 @@ class Trainable(StoredWeights):
 
     async def set_learning_rate(self, rate: float, session: Session | None = None) -> None:
         """Change the learning rate. ValueError unless the optimizer was given by its name."""
-        await self._assign([self.changeable_rate()], [at_least("rate", rate, 0)], self._session_for(session))
+        await self.assign_all([self.changeable_rate()], [at_least("rate", rate, 0)], self._session_for(session))
 
     async def _copy_to_replicas(self, session: Session) -> None:
         """Give the copies of weights on other devices the values of the weights."""
@@ -339,11 +339,11 @@ class Trainable(StoredWeights):
                 dtype = next((layer.dtype for layer in self.layers), self.dtype)
                 inputs = [input_like(array, dtype) for array in batch.inputs]
                 given = _in_structure(inputs, batch.input_keys)
-                self.inputs, self.outputs, self._is_open = given, self(given), True
+                self.inputs, self.outputs, self.is_open = given, self(given), True
         wanted = len(nest.flatten(self.inputs))
         if len(batch.inputs) != wanted:
             raise ValueError(f"{self.name!r} has {wanted} inputs, and {len(batch.inputs)} arrays were given")
-        if self._is_open:
+        if self.is_open:
             self._open_for(batch)
 
     def _open_for(self, batch: Batch) -> None:

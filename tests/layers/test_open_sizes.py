@@ -90,3 +90,34 @@ async def test_an_object_with_numbered_batches_is_iterated_in_each_epoch():
         assert history.params["steps"] == 3
         whole = await model.evaluate(WORDS, LABELS, batch_size=4)
         assert await model.evaluate(Parts()) == pytest.approx(whole, rel=1e-5)
+
+
+def bucketed():
+    """Batches of words of several lengths, with the shorter ones first."""
+    lengths = [4, 7, 9, 4]
+    return [(np.pad(WORDS[3 * i : 3 * i + 3], [[0, 0], [0, 2]])[:, :size], LABELS[3 * i : 3 * i + 3]) for i, size in
+            enumerate(lengths)]  # fmt: skip
+
+
+async def test_the_batches_of_an_epoch_may_have_several_lengths():
+    found = []
+    for begin in ([], [layers.Input([None], dtype=af.int64)]):
+        with af.Graph().as_default():
+            af.set_random_seed(1)
+            async with af.Sequential([*begin, *Reader().layers]) as model:
+                model.compile("adam", "binary_crossentropy", metrics=["accuracy", "AUC"])
+                if found:
+                    await model.set_weights(found[0])
+                else:
+                    await model.predict(bucketed()[0][0])
+                    found.append(await model.get_weights())
+                measured = await model.evaluate(bucketed(), return_dict=True)
+                history = await model.fit(bucketed(), epochs=3, verbose=0, validation_data=bucketed())
+                found.append((measured, history.history, await model.get_weights()))
+    (one, past, weights), (other, wanted, same) = found[1:]
+    assert one == pytest.approx(other, rel=1e-5)
+    assert past.keys() == wanted.keys()
+    for name, values in past.items():
+        assert values == pytest.approx(wanted[name], rel=1e-4)
+    for mine, given in zip(weights, same, strict=True):
+        np.testing.assert_allclose(mine, given, rtol=1e-4, atol=1e-6)

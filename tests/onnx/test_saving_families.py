@@ -161,9 +161,23 @@ def selected(x):
     return *few, *af.image.non_max_suppression_with_scores(corners, scores, 5, 0.3)
 
 
+def texts(x):
+    numbers = af.as_string(af.cast(x[:, 0] * 9.0, af.int32))
+    joined = af.string_join([numbers, "of", numbers[::-1]], " ")
+    flags = af.strings.regex_full_match(numbers, "-?[0-3]")
+    return (
+        numbers,
+        joined,
+        numbers + joined,
+        flags,
+        af.strings.to_number(numbers),
+        af.string_to_number(numbers, af.int64),
+    )
+
+
 CASES = pytest.mark.parametrize(
     "saved",
-    [special, diagonals, shared_out, gathered, segments, sparse, losses, blocks, resized_by_area, selected],
+    [special, diagonals, shared_out, gathered, segments, sparse, losses, blocks, resized_by_area, selected, texts],
     indirect=True,
 )
 
@@ -176,3 +190,44 @@ async def test_operations_that_onnx_lacks_compute_the_same_when_they_are_loaded(
 @CASES
 async def test_another_runtime_computes_the_same_of_them(saved):
     models.assert_runs_alike(saved)
+
+
+async def test_random_numbers_are_drawn_by_the_runtime(tmp_path):
+    with af.Graph().as_default() as graph:
+        x = af.placeholder(af.float32, [None])
+        sizes = af.stack([af.shape(x)[0], 500])
+        outputs = {
+            "even": af.random_uniform(sizes, -2.0, 4.0, seed=3),
+            "normal": af.random_normal(sizes, 1.0, 3.0, af.float32),
+            "classes": af.random.categorical(af.math.log([[0.7, 0.1, 0.2]] * 2), 5000),
+        }
+    async with af.Session(graph=graph) as session:
+        await af.onnx.save(tmp_path / "model.onnx", {"x": x}, outputs, session)
+    found = dict(zip(outputs, await models.run((tmp_path / "model.onnx").read_bytes(), np.zeros(8)), strict=True))
+    assert found["even"].shape == found["normal"].shape == (8, 500)
+    assert (found["even"].min(), found["even"].max()) == pytest.approx((-2, 4), abs=0.05)
+    assert (found["normal"].mean(), found["normal"].std()) == pytest.approx((1, 3), abs=0.2)
+    shares = np.bincount(found["classes"][0]) / 5000
+    np.testing.assert_allclose(shares, [0.7, 0.1, 0.2], atol=0.05)
+
+
+REFUSED = {
+    "the diagonals 0 to 1 are written one by one": lambda x: af.matrix_diag_part(af.reshape(x, [-1, 6, 6]), k=(0, 1)),
+    "the matrix is square and as small as can be": lambda x: af.matrix_diag(x, num_rows=9),
+    "ONNX shifts the bits of unsigned integers, not of int32": lambda x: af.bitwise.left_shift(af.cast(x, af.int32), 1),
+    "ONNX leaves scores as they are": lambda x: af.image.non_max_suppression_with_scores(
+        x[:, :4], x[:, 0], 3, soft_nms_sigma=0.5
+    )[0],
+    "ONNX writes integers by their digits": lambda x: af.as_string(x, precision=2),
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+async def test_what_onnx_computes_in_another_way_is_refused(text, tmp_path):
+    with af.Graph().as_default() as graph:
+        x = af.placeholder(af.float32, [None, 6])
+        y = REFUSED[text](x)
+    async with af.Session(graph=graph) as session:
+        with pytest.raises(ValueError, match=f"cannot be written: {text}"):
+            await af.onnx.save(tmp_path / "model.onnx", {"x": x}, {"y": y}, session)
+    assert list(tmp_path.iterdir()) == []
