@@ -175,9 +175,30 @@ def texts(x):
     )
 
 
+def checked(x):
+    """A model checks and prints nothing."""
+    with af.control_dependencies([af.assert_rank(x, 2)]):
+        y = af.check_numerics(x, "x") * 2.0
+    loss = af.losses.mean_squared_error(x, y, weights=af.abs(x[:, :1]))
+    return y, af.Print(x, [x], "x", first_n=0), loss
+
+
 CASES = pytest.mark.parametrize(
     "saved",
-    [special, diagonals, shared_out, gathered, segments, sparse, losses, blocks, resized_by_area, selected, texts],
+    [
+        special,
+        diagonals,
+        shared_out,
+        gathered,
+        segments,
+        sparse,
+        losses,
+        blocks,
+        resized_by_area,
+        selected,
+        texts,
+        checked,
+    ],
     indirect=True,
 )
 
