@@ -113,7 +113,7 @@ class Trainable(StoredWeights):
         batch_size: int | None = None,
         epochs: int = 1,
         verbose: int | str = "auto",
-        callbacks: Iterable[Callback] | None = None,
+        callbacks: Callback | Iterable[Callback] | None = None,
         validation_split: float = 0.0,
         validation_data: Any = None,
         shuffle: bool = True,
@@ -137,7 +137,7 @@ class Trainable(StoredWeights):
             batch_size: the elements of a step, 32 by default. The last batch of an epoch may have fewer.
             epochs: the number of the last epoch.
             verbose: 0 writes nothing, 1 draws a bar, 2 writes a line for each epoch; "auto" draws a bar in a terminal.
-            callbacks: see `af.callbacks`.
+            callbacks: a callback or a list of them, see `af.callbacks`.
             validation_split: the part of the arrays, from their end, for validation only; not with `validation_data`.
             validation_data: (inputs, labels) or (inputs, labels, weights), or batches as for `x`.
             shuffle: whether arrays are trained in a new random order in each epoch.
@@ -182,7 +182,7 @@ class Trainable(StoredWeights):
         verbose: int | str = 0,
         sample_weight: Any = None,
         steps: int | None = None,
-        callbacks: Iterable[Callback] | None = None,
+        callbacks: Callback | Iterable[Callback] | None = None,
         return_dict: bool = False,
         session: Session | None = None,
     ) -> Any:
@@ -209,7 +209,7 @@ class Trainable(StoredWeights):
         batch_size: int | None = None,
         verbose: int | str = 0,
         steps: int | None = None,
-        callbacks: Iterable[Callback] | None = None,
+        callbacks: Callback | Iterable[Callback] | None = None,
         session: Session | None = None,
     ) -> Any:
         """The outputs for all elements, in use, joined along the batch; arguments as for `fit`."""
