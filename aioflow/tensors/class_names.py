@@ -10,5 +10,5 @@ def snake_case(name: str) -> str:
 
 
 def known_name(given: str, names: Container[str]) -> str | None:
-    """The given name, or its lower case (`MAE`), or its snake case (`MeanAbsoluteError`), if among `names`; else None."""
+    """The given name, its lower case (`MAE`) or its snake case (`MeanAbsoluteError`), if among `names`; else None."""
     return next((name for name in (given, given.lower(), snake_case(given)) if name in names), None)
