@@ -21,7 +21,18 @@ from aioflow.tensors.class_names import snake_case
 from aioflow.tensors.dtypes import DTypeLike, ShapeLike, as_dtype, float32
 
 
-class Metric:
+class _Remembering:
+    """What remembers its arguments, for further objects like it; a base, so that tools show those of `__init__`."""
+
+    _made_with: tuple[tuple[Any, ...], dict[str, Any]]
+
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        made = super().__new__(cls)
+        made._made_with = args, options
+        return made
+
+
+class Metric(_Remembering):
     """A metric. A subclass defines `measure`, from labels, predictions and weights to the value and the update.
 
     Or it defines `update_state` and `result`, as for Keras, and makes its variables in `__init__` by `add_weight`. Each
@@ -55,14 +66,6 @@ class Metric:
         >>> await session.run(update)
         np.float32(2.0)
     """
-
-    _made_with: tuple[tuple[Any, ...], dict[str, Any]]
-
-    def __new__(cls, *args: Any, **options: Any) -> Self:
-        """Remember the arguments, for further objects like this one."""
-        made = super().__new__(cls)
-        made._made_with = args, options
-        return made
 
     def __init__(self, name: str | None = None, dtype: DTypeLike | None = None) -> None:
         self.name: Final = name or snake_case(type(self).__name__)
