@@ -8,10 +8,15 @@ A session of a cluster has no devices of its own: it ignores the settings of dev
 """
 
 import dataclasses
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from aioflow.config import Config
 
+if TYPE_CHECKING:
+    from aioflow.net.config_messages import ConfigProto
+
+AnyConfig: TypeAlias = "Config | ConfigProto"
+"""The configuration of a session, also as TensorFlow's message."""
 _default = Config()
 _OF_DEVICES: Final = ("blas_threads", "compute_threads", "device_count", "memory_limit")
 
@@ -22,6 +27,20 @@ def default_config(of_cluster: bool = False) -> Config:
         return _default
     plain = Config()
     return dataclasses.replace(_default, **{name: getattr(plain, name) for name in _OF_DEVICES})
+
+
+def as_config(config: "AnyConfig | None") -> Config | None:
+    """Return the Config of either form; None for None.
+
+    Raises:
+        TypeError: it has neither form.
+        ValueError: it is a ConfigProto with a field that no session of aioflow can have.
+    """
+    if config is None or isinstance(config, Config):
+        return config
+    from aioflow.net.config_of_message import config_of
+
+    return config_of(config)
 
 
 def change_default(**fields: Any) -> None:

@@ -31,7 +31,7 @@ from aioflow.runtime.plan_cache import DEFAULT
 from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.update_gate import Boundary, effects_of
 from aioflow.session.batch_rows import RowChecks
-from aioflow.session.default_config import default_config
+from aioflow.session.default_config import AnyConfig, as_config, default_config
 from aioflow.session.reports import SessionReports
 from aioflow.session.request_batcher import Limits, RequestBatcher
 from aioflow.tensors.dtypes import Array
@@ -66,7 +66,7 @@ class Session(SessionReports):
     Args:
         target: the address of a cluster's master, as "ws://host:2222"; empty for this process.
         graph: its graph; the default graph by default.
-        config: its configuration.
+        config: its configuration, also as TensorFlow's message.
 
     Examples:
         >>> async with af.Session(graph=af.get_default_graph()) as other:
@@ -76,10 +76,11 @@ class Session(SessionReports):
 
     _closed = True  # until it is made: `__del__` reads this even after an error in `__init__`
 
-    def __init__(self, target: "str | Address" = "", graph: Graph | None = None, config: Config | None = None) -> None:
+    def __init__(
+        self, target: "str | Address" = "", graph: Graph | None = None, config: "AnyConfig | None" = None
+    ) -> None:
         expect("graph", graph, Graph)
-        expect("config", config, Config)
-        self.config: Final = config or default_config(of_cluster=bool(target))
+        self.config: Final = as_config(config) or default_config(of_cluster=bool(target))
         graph = get_default_graph() if graph is None else graph
         super().__init__(graph, self._make_engine(target, graph))
         self.boundary: Final = Boundary()

@@ -7,23 +7,9 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from aioflow.kernels.data.message import Field, Message
+from aioflow.kernels.data.node_messages import TensorShapeProto
 
 Fields = Mapping[str, Field]
-
-
-class Dim(Message):
-    """The size of an axis; -1 if it is open."""
-
-    FIELDS: ClassVar[Fields] = {"size": Field(1, "int64")}
-    size: int
-
-
-class Shape(Message):
-    """A shape."""
-
-    FIELDS: ClassVar[Fields] = {"dim": Field(2, Dim, repeated=True), "unknown_rank": Field(3, "bool")}
-    dim: list[Dim]
-    unknown_rank: bool
 
 
 class FunctionName(Message):
@@ -42,7 +28,7 @@ class ListValue(Message):
         "f": Field(4, "float", repeated=True),
         "b": Field(5, "bool", repeated=True),
         "type": Field(6, "enum", repeated=True),
-        "shape": Field(7, Shape, repeated=True),
+        "shape": Field(7, TensorShapeProto, repeated=True),
         "tensor": Field(8, "bytes", repeated=True),
         "func": Field(9, FunctionName, repeated=True),
     }
@@ -58,7 +44,7 @@ class AttrValue(Message):
         "f": Field(4, "float", oneof="value"),
         "b": Field(5, "bool", oneof="value"),
         "type": Field(6, "enum", oneof="value"),
-        "shape": Field(7, Shape, oneof="value"),
+        "shape": Field(7, TensorShapeProto, oneof="value"),
         "tensor": Field(8, "bytes", oneof="value"),
         "placeholder": Field(9, "string", oneof="value"),
         "func": Field(10, FunctionName, oneof="value"),

@@ -27,10 +27,13 @@ class Enum:
     """The names of an enum's values, each with its number, as `Enum("Level", LOW=0, HIGH=10)`.
 
     The names are attributes, too.
+
+    Attributes:
+        name: its own name.
     """
 
     def __init__(self, name: str, **numbers: int) -> None:
-        self._name: Final = name
+        self.name: Final = name
         self._numbers: Final = numbers
 
     def Name(self, number: int) -> str:
@@ -38,12 +41,12 @@ class Enum:
         for name, each in self._numbers.items():
             if each == number:
                 return name
-        raise ValueError(f"{self._name} has no value {safe_repr(number)}, but {', '.join(self._numbers)}")
+        raise ValueError(f"{self.name} has no value {safe_repr(number)}, but {', '.join(self._numbers)}")
 
     def Value(self, name: str) -> int:
         """Return the number of a name. ValueError if there is no such name."""
         if name not in self._numbers:
-            raise ValueError(f"{self._name} has no value {safe_repr(name)}, but {', '.join(self._numbers)}")
+            raise ValueError(f"{self.name} has no value {safe_repr(name)}, but {', '.join(self._numbers)}")
         return self._numbers[name]
 
     def keys(self) -> list[str]:
@@ -168,7 +171,8 @@ def scalar(kind: str, value: Any) -> Any:
     if kind in FLOATS:
         if isinstance(value, (str, bytes)):
             raise TypeError(f"{safe_repr(value)} is no number")
-        return np.asarray(value, FLOATS[kind]).reshape(()).item()
+        with np.errstate(over="ignore"):  # a larger value becomes infinite
+            return np.asarray(value, FLOATS[kind]).reshape(()).item()
     number = int(value) if isinstance(value, (bool, np.bool_)) else operator.index(value)
     if kind == "bool":
         return bool(number)
