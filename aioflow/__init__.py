@@ -84,6 +84,7 @@ _face = Face(__name__, {
     "aioflow.kernels.control.stacks": "stack_close_v2 stack_pop_v2 stack_push_v2 stack_v2",
     "aioflow.kernels.data.decoders": "decode_compressed decode_csv decode_npy decode_raw",
     "aioflow.kernels.data.json_examples": "decode_json_example",
+    "aioflow.kernels.data.node_messages": "AttrValue NameAttrList NodeDef",
     "aioflow.kernels.data.tensor_messages": "make_ndarray make_tensor_proto parse_tensor serialize_tensor",
     "aioflow.kernels.linalg.decompositions": "cholesky qr self_adjoint_eig self_adjoint_eigvals svd",
     "aioflow.kernels.linalg.determinants": "log_matrix_determinant matrix_determinant",
@@ -248,6 +249,7 @@ _face = Face(__name__, {
     ),
     "aioflow.library.variables": "Variable VariableAggregation VariableSynchronization variable_creator_scope",
     "aioflow.library.vectorized_map": "vectorized_map",
+    "aioflow.net.config_messages": "ConfigProto GPUOptions GraphOptions OptimizerOptions",
     "aioflow.plan.cost_model": "CostModel Link",
     "aioflow.plan.op_cost": "Rates",
     "aioflow.plan.placement.report": "Placement",
@@ -259,6 +261,7 @@ _face = Face(__name__, {
     "aioflow.session": "Session get_default_session",
     "aioflow.session.request_batcher": "BatchingStatistics RequestBatcher",
     "aioflow.session.reset": "reset",
+    "aioflow.summary.messages": "Event HistogramProto LogMessage SessionLog Summary SummaryMetadata",
     "aioflow.tensors": "nest",
     "aioflow.tensors.codecs": "Saving",
     "aioflow.tensors.dtypes": (

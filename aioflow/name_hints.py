@@ -91,23 +91,14 @@ _SHARD: Final = "give each worker its part by Dataset.shard"
 _NO_VARIANT: Final = "a dataset is no tensor: af.data.Iterator has its elements in a graph"
 
 INSTEAD: Final[Mapping[str, str]] = {
-    "af.AttrValue": "pass plain values: an Operation's attributes are in `.attrs`",
     "af.CXX11_ABI_FLAG": _COMPILED,
     "af.CXX_VERSION": _COMPILED,
     "af.ConditionalAccumulatorV1": "use af.ConditionalAccumulator",
-    "af.ConfigProto": "use af.Config",
     "af.Defun": "call an ordinary function that builds operations",
-    "af.Event": "use af.summary.Event",
-    "af.GPUOptions": "use af.Config",
     "af.GradientTape": "use af.gradients(ys, xs)",
-    "af.GraphOptions": "use af.Config",
     "af.InteractiveSession": "use `async with af.Session()`, inside which `await tensor.eval()` works",
     "af.MONOLITHIC_BUILD": _COMPILED,
-    "af.NodeDef": "use af.GraphDef",
-    "af.OptimizerOptions": "use af.Config",
     "af.RaggedTensor": "use af.SparseTensor, or pad to one shape",
-    "af.Summary": "use af.summary.Summary",
-    "af.SummaryMetadata": "use af.summary",
     "af.app": "use asyncio.run(main())",
     "af.autograph": "use af.cond, af.while_loop and af.map_fn",
     "af.compat": "the names of TensorFlow 1.x are at the top: af.placeholder, af.Session",

@@ -59,7 +59,6 @@ def test_the_version_is_there():
 @pytest.mark.parametrize(
     ("face", "name", "hint"),
     [
-        (af, "ConfigProto", "use af.Config"),
         (af.layers, "Dence", "did you mean af.layers.Dense?"),
         (af, "relu", "did you mean af.activations.relu or af.nn.relu?"),
         (af, "Sesion", "did you mean af.Session?"),

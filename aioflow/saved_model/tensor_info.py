@@ -8,7 +8,7 @@ from aioflow.graph.building import get_default_graph
 from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.data.message import Field, Message
-from aioflow.kernels.data.node_messages import DimensionSize, TensorShapeProto
+from aioflow.kernels.data.node_messages import DATA_TYPE, DimensionSize, TensorShapeProto
 from aioflow.tensors.recursion import safe_repr
 
 
@@ -30,7 +30,7 @@ class TensorInfo(Message):
 
     FIELDS: ClassVar[Mapping[str, Field]] = {
         "name": Field(1, "string", oneof="encoding"),
-        "dtype": Field(2, "enum"),
+        "dtype": Field(2, "enum", enum=DATA_TYPE),
         "tensor_shape": Field(3, TensorShapeProto),
     }
     name: str

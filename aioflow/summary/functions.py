@@ -177,7 +177,7 @@ def tensor_summary(
         tensor: numbers, bools or strings.
         summary_description: the description that TensorBoard shows, in Markdown.
         collections: see `scalar`.
-        summary_metadata: a SummaryMetadata of TensorBoard, which names the plugin.
+        summary_metadata: a SummaryMetadata, which names the plugin.
         family: see `scalar`.
         display_name: the name that TensorBoard shows instead of the tag.
 

@@ -27,7 +27,7 @@ def dtype_of(number: int) -> DType:
     return found
 
 
-def shape_of(message: messages.Shape) -> TensorShape:
+def shape_of(message: messages.TensorShapeProto) -> TensorShape:
     """Return the shape of a message."""
     if message.unknown_rank:
         return UNKNOWN

@@ -125,7 +125,9 @@ class Message:
             return name in self._given or any(value.present())
         if field.oneof and not field.repeated:
             return name in self._given  # a member of a group is there although it is 0
-        return bool(len(value)) if field.repeated or field.key else value != default_of(field)
+        if field.repeated or field.key:
+            return bool(len(value))
+        return bool(value != default_of(field)) or repr(value) == "-0.0"
 
     def present(self) -> Iterator[tuple[str, Field]]:
         """The fields to write, in the order of their numbers."""

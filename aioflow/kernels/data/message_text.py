@@ -36,16 +36,31 @@ def _line(name: str, field: Field, value: Any, indent: str) -> Iterator[str]:
         yield f"{indent}}}\n"
 
 
+_NAMED: Final = {9: "\\t", 10: "\\n", 13: "\\r", 34: '\\"', 39: "\\'", 92: "\\\\"}
+
+
 def _quoted(value: str | bytes) -> str:
-    data = value.encode() if isinstance(value, str) else value
-    named = {9: "\\t", 10: "\\n", 13: "\\r", 34: '\\"', 39: "\\'", 92: "\\\\"}
-    return '"' + "".join(named.get(b) or (chr(b) if 31 < b < 127 else f"\\{b:03o}") for b in data) + '"'
+    """Text or bytes in quotes. Text keeps letters that are not ASCII; bytes do not."""
+    items = [(ord(each), each) for each in value] if isinstance(value, str) else [(b, "") for b in value]
+    return '"' + "".join(_NAMED.get(code) or _character(code, shown) for code, shown in items) + '"'
+
+
+def _character(code: int, shown: str) -> str:
+    if 31 < code < 127:
+        return chr(code)
+    return shown if code > 127 and shown else f"\\{code:03o}"
+
+
+def _number(value: Any, few: int, most: int, kind: type[Any]) -> str:
+    """A float with few digits if these say it exactly, else with more."""
+    short = f"{value:.{few}g}"
+    return short if kind(short) == value else f"{value:.{most}g}"
 
 
 _WORDS: Final[dict[str, Callable[[Any], str]]] = {
     "string": _quoted,
     "bytes": _quoted,
     "bool": lambda value: str(bool(value)).lower(),
-    "float": lambda value: str(np.float32(value)).removesuffix(".0"),
-    "double": lambda value: str(float(value)).removesuffix(".0"),
+    "float": lambda value: _number(value, 6, 9, np.float32),
+    "double": lambda value: _number(value, 15, 17, float),
 }

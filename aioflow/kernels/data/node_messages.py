@@ -1,11 +1,25 @@
 """Nodes of graphs and their attributes as messages, with the fields and bytes of TensorFlow's."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Final
 
-from aioflow.kernels.data.message import Entries, Field, Items, Message
+from aioflow.kernels.data.message import Entries, Enum, Field, Items, Message
 
 Fields = Mapping[str, Field]
+_NAMES: Final = (
+    "FLOAT", "DOUBLE", "INT32", "UINT8", "INT16", "INT8", "STRING", "COMPLEX64", "INT64", "BOOL", "QINT8", "QUINT8",
+    "QINT32", "BFLOAT16", "QINT16", "QUINT16", "UINT16", "COMPLEX128", "HALF", "RESOURCE", "VARIANT", "UINT32",
+    "UINT64", "FLOAT8_E5M2", "FLOAT8_E4M3FN", "FLOAT8_E4M3FNUZ", "FLOAT8_E4M3B11FNUZ", "FLOAT8_E5M2FNUZ", "INT4",
+    "UINT4", "INT2", "UINT2", "FLOAT4_E2M1FN",
+)  # fmt: skip
+_REFERENCE: Final = 100
+"""What the number of a reference to a variable has more."""
+DATA_TYPE: Final = Enum(
+    "DataType", DT_INVALID=0,
+    **{f"DT_{name}": number for number, name in enumerate(_NAMES, 1)},
+    **{f"DT_{name}_REF": number for number, name in enumerate(_NAMES, 1 + _REFERENCE)},
+)  # fmt: skip
+"""The names of the numbers that stand for dtypes."""
 
 
 class DimensionSize(Message):
@@ -44,7 +58,7 @@ class ResourceHandleProto(Message):
     class DtypeAndShape(Message):
         """The number of a dtype, and a shape."""
 
-        FIELDS: ClassVar[Fields] = {"dtype": Field(1, "enum"), "shape": Field(2, TensorShapeProto)}
+        FIELDS: ClassVar[Fields] = {"dtype": Field(1, "enum", enum=DATA_TYPE), "shape": Field(2, TensorShapeProto)}
         dtype: int
         shape: TensorShapeProto
 
@@ -74,7 +88,7 @@ class TensorProto(Message):
     """
 
     FIELDS: ClassVar[Fields] = {
-        "dtype": Field(1, "enum"),
+        "dtype": Field(1, "enum", enum=DATA_TYPE),
         "tensor_shape": Field(2, TensorShapeProto),
         "version_number": Field(3, "int32"),
         "tensor_content": Field(4, "bytes"),
@@ -140,7 +154,7 @@ class NameAttrList(Message):
         attr {
           key: "T"
           value {
-            type: 1
+            type: DT_FLOAT
           }
         }
     """
@@ -181,7 +195,7 @@ class AttrValue(Message):
             "i": Field(3, "int64", repeated=True),
             "f": Field(4, "float", repeated=True),
             "b": Field(5, "bool", repeated=True),
-            "type": Field(6, "enum", repeated=True),
+            "type": Field(6, "enum", repeated=True, enum=DATA_TYPE),
             "shape": Field(7, TensorShapeProto, repeated=True),
             "tensor": Field(8, TensorProto, repeated=True),
             "func": Field(9, NameAttrList, repeated=True),
@@ -201,7 +215,7 @@ class AttrValue(Message):
         "i": Field(3, "int64", oneof="value"),
         "f": Field(4, "float", oneof="value"),
         "b": Field(5, "bool", oneof="value"),
-        "type": Field(6, "enum", oneof="value"),
+        "type": Field(6, "enum", oneof="value", enum=DATA_TYPE),
         "shape": Field(7, TensorShapeProto, oneof="value"),
         "tensor": Field(8, TensorProto, oneof="value"),
         "placeholder": Field(9, "string", oneof="value"),
