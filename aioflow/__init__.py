@@ -166,12 +166,12 @@ _face = Face(__name__, {
         "arg_max arg_min gather_nd is_numeric_tensor lin_space newaxis parallel_stack repeat reverse_v2 scalar_mul "
         "to_complex128 to_complex64 where_v2"
     ),
-    "aioflow.library.batching": "BatchQueue batch_function",
+    "aioflow.library.batching": "BatchQueue batch_function nondifferentiable_batch_function",
     "aioflow.library.branches": "case cond switch_case",
     "aioflow.library.clip": "clip_by_average_norm clip_by_global_norm clip_by_norm global_norm",
     "aioflow.library.control": (
         "add_to_collection add_to_collections colocate_with container control_dependencies device get_collection "
-        "get_collection_ref group is_tensor name_scope op_scope register_tensor_conversion_function tuple "
+        "get_collection_ref group init_scope is_tensor name_scope op_scope register_tensor_conversion_function tuple "
         "with_dependencies"
     ),
     "aioflow.library.convolution_gradients": "conv2d_backprop_filter_v2 conv2d_backprop_input_v2",
@@ -198,6 +198,7 @@ _face = Face(__name__, {
         "FixedLenFeature FixedLenSequenceFeature SparseFeature VarLenFeature parse_example parse_single_example "
         "parse_single_sequence_example"
     ),
+    "aioflow.library.module": "Module",
     "aioflow.library.partitioners": (
         "fixed_size_partitioner min_max_variable_partitioner variable_axis_size_partitioner"
     ),

@@ -83,7 +83,6 @@ SHOWN: Final = {
 
 _EAGER: Final = "a graph is always built first, then run: `await af.Session(graph=graph).run(fetches, feeds)`"
 _COMPILED: Final = "nothing is compiled against aioflow"
-_NUMERICS: Final = "give af.RunOptions(check_numerics=True) to the run"
 _TRACEBACKS: Final = "errors name the operation, and the line of the program that made it"
 _KERAS: Final = "use af.layers, af.Sequential, af.Model, af.callbacks, af.losses and af.metrics"
 
@@ -119,9 +118,7 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.data.experimental.get_model_proto": "use DatasetIterator.explain()",
     "af.data.experimental.make_saveable_from_iterator": "save DatasetIterator.state(), which is plain data",
     "af.data.experimental.to_variant": _NO_VARIANT,
-    "af.debugging.disable_check_numerics": _NUMERICS,
     "af.debugging.disable_traceback_filtering": _TRACEBACKS,
-    "af.debugging.enable_check_numerics": _NUMERICS,
     "af.debugging.enable_traceback_filtering": _TRACEBACKS,
     "af.debugging.experimental": "use af.RunOptions(check_numerics=True), or af.RunOptions(trace=True)",
     "af.debugging.is_traceback_filtering_enabled": _TRACEBACKS,
@@ -144,7 +141,6 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.layers.flatten": "use af.layers.Flatten()(x)",
     "af.layers.max_pooling2d": "use af.layers.MaxPooling2D(...)(x)",
     "af.load_op_library": "use af.py_func",
-    "af.nondifferentiable_batch_function": "use af.batch_function",
     "af.profiler": "use af.RunOptions(trace=True) and af.RunMetadata",
     "af.quantization.experimental": "store the weights of a model by af.quantization.quantize",
     "af.ragged": "use af.SparseTensor, or pad to one shape",

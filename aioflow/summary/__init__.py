@@ -16,7 +16,9 @@ from aioflow.lazy import Face
 
 _face = Face(__name__, {
     "aioflow.summary.description": "get_summary_description",
-    "aioflow.summary.functions": "audio histogram image merge merge_all scalar tensor_summary text",
+    "aioflow.summary.functions": (
+        "all_v2_summary_ops audio histogram image merge merge_all scalar tensor_summary text"
+    ),
     "aioflow.summary.messages": "Event SessionLog Summary SummaryDescription TaggedRunMetadata",
     "aioflow.summary.writer": "FileWriter FileWriterCache",
 })  # fmt: skip
