@@ -246,6 +246,7 @@ from aioflow.library.arrays import to_complex64 as to_complex64
 from aioflow.library.arrays import where_v2 as where_v2
 from aioflow.library.batching import BatchQueue as BatchQueue
 from aioflow.library.batching import batch_function as batch_function
+from aioflow.library.batching import nondifferentiable_batch_function as nondifferentiable_batch_function
 from aioflow.library.branches import case as case
 from aioflow.library.branches import cond as cond
 from aioflow.library.branches import switch_case as switch_case
@@ -262,6 +263,7 @@ from aioflow.library.control import device as device
 from aioflow.library.control import get_collection as get_collection
 from aioflow.library.control import get_collection_ref as get_collection_ref
 from aioflow.library.control import group as group
+from aioflow.library.control import init_scope as init_scope
 from aioflow.library.control import is_tensor as is_tensor
 from aioflow.library.control import name_scope as name_scope
 from aioflow.library.control import op_scope as op_scope
@@ -313,6 +315,7 @@ from aioflow.library.known_values import get_static_value as get_static_value
 from aioflow.library.known_values import is_symbolic_tensor as is_symbolic_tensor
 from aioflow.library.logging import get_logger as get_logger
 from aioflow.library.loops import while_loop as while_loop
+from aioflow.library.module import Module as Module
 from aioflow.library.parsing import FixedLenFeature as FixedLenFeature
 from aioflow.library.parsing import FixedLenSequenceFeature as FixedLenSequenceFeature
 from aioflow.library.parsing import SparseFeature as SparseFeature
@@ -538,10 +541,10 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "AttrValue", "Barrier", 
     "GRAPH_DEF_VERSION", "GRAPH_DEF_VERSION_MIN_CONSUMER", "GRAPH_DEF_VERSION_MIN_PRODUCER", "Graph", "GraphDef",
     "GraphKeys", "GraphOptions", "HistogramProto", "IdentityReader", "IndexedSlices", "IndexedSlicesSpec",
     "IndexedSlicesValue", "Initializer", "Input", "Link", "LogMessage", "MapStagingArea", "MemoryUse", "MetaGraphDef",
-    "Model", "NameAttrList", "NoGradient", "NodeDef", "NodeStats", "NoneTensorSpec", "NotDifferentiable", "OpError",
-    "Operation", "OptimizerOptions", "OptionalSpec", "PaddingFIFOQueue", "ParameterReport", "Placement", "Print",
-    "PriorityQueue", "QUANTIZED_DTYPES", "QueueBase", "RandomShuffleQueue", "Rates", "ReaderBase", "RegisterGradient",
-    "RequestBatcher", "RunMetadata", "RunOptions", "Saving", "Sequential", "Session", "SessionLog",
+    "Model", "Module", "NameAttrList", "NoGradient", "NodeDef", "NodeStats", "NoneTensorSpec", "NotDifferentiable",
+    "OpError", "Operation", "OptimizerOptions", "OptionalSpec", "PaddingFIFOQueue", "ParameterReport", "Placement",
+    "Print", "PriorityQueue", "QUANTIZED_DTYPES", "QueueBase", "RandomShuffleQueue", "Rates", "ReaderBase",
+    "RegisterGradient", "RequestBatcher", "RunMetadata", "RunOptions", "Saving", "Sequential", "Session", "SessionLog",
     "SparseConditionalAccumulator", "SparseFeature", "SparseTensor", "SparseTensorSpec", "SparseTensorValue",
     "StagingArea", "Summary", "SummaryMetadata", "TFRecordReader", "Template", "Tensor", "TensorArray",
     "TensorArraySpec", "TensorHandle", "TensorInfo", "TensorShape", "TensorSpec", "TextLineReader", "TypeSpec",
@@ -584,7 +587,7 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "AttrValue", "Barrier", 
     "glorot_uniform_initializer", "grad_pass_through", "gradients", "graph_util", "greater", "greater_equal", "group",
     "guarantee_const", "half", "hessians", "histogram_fixed_width", "histogram_fixed_width_bins", "identity",
     "identity_initializer", "identity_n", "ifft", "ifft2d", "ifft3d", "ifftnd", "igamma", "igammac", "imag", "image",
-    "import_graph_def", "initialize_all_tables", "initialize_all_variables", "initialize_local_variables",
+    "import_graph_def", "init_scope", "initialize_all_tables", "initialize_all_variables", "initialize_local_variables",
     "initialize_variables", "initializers", "int16", "int2", "int32", "int4", "int64", "int8", "invert",
     "invert_permutation", "io", "irfftnd", "is_finite", "is_inf", "is_nan", "is_non_decreasing", "is_numeric_tensor",
     "is_strictly_increasing", "is_symbolic_tensor", "is_tensor", "is_variable_initialized", "launch", "layers", "lbeta",
@@ -596,50 +599,51 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "AttrValue", "Barrier", 
     "matrix_set_diag", "matrix_solve", "matrix_solve_ls", "matrix_square_root", "matrix_transpose",
     "matrix_triangular_solve", "maximum", "merge", "meshgrid", "metrics", "min_max_variable_partitioner", "minimum",
     "mod", "model_variables", "moving_average_variables", "multinomial", "multiply", "multiply_no_nan", "name_scope",
-    "ndtri", "negative", "nest", "newaxis", "next_iteration", "nn", "no_gradient", "no_op", "no_regularizer", "norm",
-    "not_equal", "nth_element", "numpy_function", "one_hot", "ones", "ones_initializer", "ones_like", "onnx",
-    "op_scope", "orthogonal_initializer", "pad", "parallel_stack", "parameter_report", "parse_example",
-    "parse_single_example", "parse_single_sequence_example", "parse_tensor", "placeholder", "placeholder_with_default",
-    "polygamma", "polyval", "population_count", "porting", "pow", "prevent_gradient", "print", "py_func", "py_function",
-    "python_io", "qint16", "qint32", "qint8", "qr", "quantization", "quantize", "quantize_v2", "quantized_concat",
-    "queue", "quint16", "quint8", "random", "random_bernoulli", "random_crop", "random_gamma", "random_index_shuffle",
-    "random_normal", "random_normal_initializer", "random_poisson", "random_shuffle", "random_uniform",
-    "random_uniform_initializer", "range", "rank", "read_file", "real", "realdiv", "reciprocal", "reciprocal_no_nan",
-    "recompute_grad", "reduce_all", "reduce_any", "reduce_euclidean_norm", "reduce_join", "reduce_logsumexp",
-    "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_std", "reduce_sum", "reduce_variance",
-    "regex_full_match", "regex_replace", "register_tensor_conversion_function", "regularizers", "repeat",
-    "report_uninitialized_variables", "required_space_to_batch_paddings", "reset", "reset_default_graph", "reshape",
-    "resource", "resource_loader", "resource_variables_enabled", "reverse", "reverse_sequence", "reverse_v2", "rfftnd",
-    "right_shift", "rint", "roll", "round", "rsqrt", "saturate_cast", "saved_model", "scalar_mul", "scan",
-    "scatter_add", "scatter_div", "scatter_max", "scatter_min", "scatter_mul", "scatter_nd", "scatter_nd_add",
-    "scatter_nd_sub", "scatter_nd_update", "scatter_sub", "scatter_update", "searchsorted", "segment_max",
-    "segment_mean", "segment_min", "segment_prod", "segment_sum", "select", "self_adjoint_eig", "self_adjoint_eigvals",
-    "sequence_mask", "serialize_many_sparse", "serialize_sparse", "serialize_tensor", "serving", "set_difference",
-    "set_intersection", "set_random_seed", "set_size", "set_union", "setdiff1d", "sets", "shape", "shape_n", "sigmoid",
-    "sign", "signal", "sin", "sinh", "size", "slice", "sort", "space_to_batch", "space_to_batch_nd", "space_to_depth",
-    "sparse", "sparse_add", "sparse_concat", "sparse_dense_cwise_div", "sparse_dense_cwise_mul",
-    "sparse_fill_empty_rows", "sparse_mask", "sparse_matmul", "sparse_maximum", "sparse_merge", "sparse_minimum",
-    "sparse_names", "sparse_placeholder", "sparse_reduce_max", "sparse_reduce_max_sparse", "sparse_reduce_sum",
-    "sparse_reduce_sum_sparse", "sparse_reorder", "sparse_reset_shape", "sparse_reshape", "sparse_retain",
-    "sparse_segment_mean", "sparse_segment_sqrt_n", "sparse_segment_sum", "sparse_slice", "sparse_softmax",
-    "sparse_split", "sparse_tensor_dense_matmul", "sparse_tensor_to_dense", "sparse_to_dense", "sparse_to_indicator",
-    "sparse_transpose", "spectral", "split", "sqrt", "square", "squared_difference", "squeeze", "stack",
-    "stack_close_v2", "stack_pop_v2", "stack_push_v2", "stack_v2", "stop_gradient", "strided_slice", "string",
-    "string_join", "string_length", "string_lower", "string_split", "string_strip", "string_to_hash_bucket",
-    "string_to_hash_bucket_fast", "string_to_hash_bucket_strong", "string_to_number", "string_upper", "strings",
-    "substr", "subtract", "summarize_value", "summary", "svd", "switch", "switch_case", "tables_initializer", "tan",
-    "tanh", "tensor_scatter_add", "tensor_scatter_nd_add", "tensor_scatter_nd_max", "tensor_scatter_nd_min",
-    "tensor_scatter_nd_sub", "tensor_scatter_nd_update", "tensor_scatter_sub", "tensor_scatter_update", "tensordot",
-    "tensorflow_files", "test", "tile", "timestamp", "to_bfloat16", "to_complex128", "to_complex64", "to_double",
-    "to_float", "to_int32", "to_int64", "top_k", "trace", "train", "trainable_variables", "transpose", "truediv",
-    "truncated_normal", "truncated_normal_initializer", "truncatediv", "truncatemod", "tuple", "type_spec_from_value",
-    "uint16", "uint2", "uint32", "uint4", "uint64", "uint8", "uniform_unit_scaling_initializer", "unique",
-    "unique_with_counts", "unravel_index", "unsorted_segment_max", "unsorted_segment_mean", "unsorted_segment_min",
-    "unsorted_segment_prod", "unsorted_segment_sqrt_n", "unsorted_segment_sum", "unstack",
-    "variable_axis_size_partitioner", "variable_creator_scope", "variable_op_scope", "variable_scope",
-    "variables_initializer", "variance_scaling_initializer", "vectorized_map", "verify_tensor_all_finite", "version",
-    "weights_broadcast", "where", "where_v2", "while_loop", "with_dependencies", "write_file", "xdivy", "xlogy",
-    "zeros", "zeros_initializer", "zeros_like", "zeta"]
+    "ndtri", "negative", "nest", "newaxis", "next_iteration", "nn", "no_gradient", "no_op", "no_regularizer",
+    "nondifferentiable_batch_function", "norm", "not_equal", "nth_element", "numpy_function", "one_hot", "ones",
+    "ones_initializer", "ones_like", "onnx", "op_scope", "orthogonal_initializer", "pad", "parallel_stack",
+    "parameter_report", "parse_example", "parse_single_example", "parse_single_sequence_example", "parse_tensor",
+    "placeholder", "placeholder_with_default", "polygamma", "polyval", "population_count", "porting", "pow",
+    "prevent_gradient", "print", "py_func", "py_function", "python_io", "qint16", "qint32", "qint8", "qr",
+    "quantization", "quantize", "quantize_v2", "quantized_concat", "queue", "quint16", "quint8", "random",
+    "random_bernoulli", "random_crop", "random_gamma", "random_index_shuffle", "random_normal",
+    "random_normal_initializer", "random_poisson", "random_shuffle", "random_uniform", "random_uniform_initializer",
+    "range", "rank", "read_file", "real", "realdiv", "reciprocal", "reciprocal_no_nan", "recompute_grad", "reduce_all",
+    "reduce_any", "reduce_euclidean_norm", "reduce_join", "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min",
+    "reduce_prod", "reduce_std", "reduce_sum", "reduce_variance", "regex_full_match", "regex_replace",
+    "register_tensor_conversion_function", "regularizers", "repeat", "report_uninitialized_variables",
+    "required_space_to_batch_paddings", "reset", "reset_default_graph", "reshape", "resource", "resource_loader",
+    "resource_variables_enabled", "reverse", "reverse_sequence", "reverse_v2", "rfftnd", "right_shift", "rint", "roll",
+    "round", "rsqrt", "saturate_cast", "saved_model", "scalar_mul", "scan", "scatter_add", "scatter_div", "scatter_max",
+    "scatter_min", "scatter_mul", "scatter_nd", "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "scatter_sub",
+    "scatter_update", "searchsorted", "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum",
+    "select", "self_adjoint_eig", "self_adjoint_eigvals", "sequence_mask", "serialize_many_sparse", "serialize_sparse",
+    "serialize_tensor", "serving", "set_difference", "set_intersection", "set_random_seed", "set_size", "set_union",
+    "setdiff1d", "sets", "shape", "shape_n", "sigmoid", "sign", "signal", "sin", "sinh", "size", "slice", "sort",
+    "space_to_batch", "space_to_batch_nd", "space_to_depth", "sparse", "sparse_add", "sparse_concat",
+    "sparse_dense_cwise_div", "sparse_dense_cwise_mul", "sparse_fill_empty_rows", "sparse_mask", "sparse_matmul",
+    "sparse_maximum", "sparse_merge", "sparse_minimum", "sparse_names", "sparse_placeholder", "sparse_reduce_max",
+    "sparse_reduce_max_sparse", "sparse_reduce_sum", "sparse_reduce_sum_sparse", "sparse_reorder", "sparse_reset_shape",
+    "sparse_reshape", "sparse_retain", "sparse_segment_mean", "sparse_segment_sqrt_n", "sparse_segment_sum",
+    "sparse_slice", "sparse_softmax", "sparse_split", "sparse_tensor_dense_matmul", "sparse_tensor_to_dense",
+    "sparse_to_dense", "sparse_to_indicator", "sparse_transpose", "spectral", "split", "sqrt", "square",
+    "squared_difference", "squeeze", "stack", "stack_close_v2", "stack_pop_v2", "stack_push_v2", "stack_v2",
+    "stop_gradient", "strided_slice", "string", "string_join", "string_length", "string_lower", "string_split",
+    "string_strip", "string_to_hash_bucket", "string_to_hash_bucket_fast", "string_to_hash_bucket_strong",
+    "string_to_number", "string_upper", "strings", "substr", "subtract", "summarize_value", "summary", "svd", "switch",
+    "switch_case", "tables_initializer", "tan", "tanh", "tensor_scatter_add", "tensor_scatter_nd_add",
+    "tensor_scatter_nd_max", "tensor_scatter_nd_min", "tensor_scatter_nd_sub", "tensor_scatter_nd_update",
+    "tensor_scatter_sub", "tensor_scatter_update", "tensordot", "tensorflow_files", "test", "tile", "timestamp",
+    "to_bfloat16", "to_complex128", "to_complex64", "to_double", "to_float", "to_int32", "to_int64", "top_k", "trace",
+    "train", "trainable_variables", "transpose", "truediv", "truncated_normal", "truncated_normal_initializer",
+    "truncatediv", "truncatemod", "tuple", "type_spec_from_value", "uint16", "uint2", "uint32", "uint4", "uint64",
+    "uint8", "uniform_unit_scaling_initializer", "unique", "unique_with_counts", "unravel_index",
+    "unsorted_segment_max", "unsorted_segment_mean", "unsorted_segment_min", "unsorted_segment_prod",
+    "unsorted_segment_sqrt_n", "unsorted_segment_sum", "unstack", "variable_axis_size_partitioner",
+    "variable_creator_scope", "variable_op_scope", "variable_scope", "variables_initializer",
+    "variance_scaling_initializer", "vectorized_map", "verify_tensor_all_finite", "version", "weights_broadcast",
+    "where", "where_v2", "while_loop", "with_dependencies", "write_file", "xdivy", "xlogy", "zeros",
+    "zeros_initializer", "zeros_like", "zeta"]
 
 def diag(diagonal: NumberLike, name: str | None = None) -> Tensor:
     """`diagonal` where the first half of the indices equals the second, 0 elsewhere: the rank is twice as high.

@@ -144,6 +144,35 @@ LINES: dict[str, tuple[Expression, list[Any]]] = {
         ],
         [IMAGES],
     ),
+    "gradients": (
+        lambda tf, m, v: [
+            *[
+                tf.gradients(getattr(tf.nn, name)(m - 0.5), m)[0]
+                for name in ("relu", "relu6", "elu", "selu", "softplus", "leaky_relu", "tanh", "sigmoid")
+            ],
+            *[tf.gradients(getattr(tf, name)(m), m)[0] for name in ("sqrt", "rsqrt", "reciprocal")],
+            *tf.gradients(tf.nn.bias_add(m, v), [m, v]), *tf.gradients(m * v + m[:1] / v, [m, v]),
+            *tf.gradients(tf.reduce_mean(tf.square(m - v), 0), [m, v]),
+            *tf.gradients(tf.concat([m * 2.0, m * m], 1) ** 2.0, m),
+            *tf.gradients(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=[1, 0, 2], logits=m), m),
+        ],
+        [M, V],
+    ),
+    "gradients of images": (
+        lambda tf, x, w: [
+            *tf.gradients(tf.nn.conv2d(x, w, [1, 2, 2, 1], "SAME"), [x, w]),
+            *tf.gradients(tf.nn.max_pool(x, [1, 2, 2, 1], [1, 2, 2, 1], "SAME") * 2.0, x),
+            *tf.gradients(tf.nn.avg_pool(x, [1, 3, 3, 1], [1, 1, 1, 1], "VALID"), x),
+        ],
+        [IMAGES, numbers(3, 3, 4, 2)],
+    ),
+    "summaries": (
+        lambda tf, m: [
+            tf.summary.scalar("a", m[0, 0]), tf.summary.merge([tf.summary.scalar("b", 2.5)]),
+            tf.summary.tensor_summary("t", m),
+        ],
+        [M],
+    ),
     "cubes": (
         lambda tf, x: [
             tf.nn.conv3d(x, numbers(2, 2, 2, 2, 3), [1, 1, 1, 1, 1], "SAME"),

@@ -23,6 +23,7 @@ from aioflow.graph.operation import Operation, Tensor
 from aioflow.tensors.dtypes import DTypeLike, ShapeLike
 
 from aioflow.summary.description import get_summary_description as get_summary_description
+from aioflow.summary.functions import all_v2_summary_ops as all_v2_summary_ops
 from aioflow.summary.functions import audio as audio
 from aioflow.summary.functions import histogram as histogram
 from aioflow.summary.functions import image as image
@@ -40,4 +41,5 @@ from aioflow.summary.writer import FileWriter as FileWriter
 from aioflow.summary.writer import FileWriterCache as FileWriterCache
 
 __all__ = ["Event", "FileWriter", "FileWriterCache", "SessionLog", "Summary", "SummaryDescription", "TaggedRunMetadata",
-    "audio", "get_summary_description", "histogram", "image", "merge", "merge_all", "scalar", "tensor_summary", "text"]
+    "all_v2_summary_ops", "audio", "get_summary_description", "histogram", "image", "merge", "merge_all", "scalar",
+    "tensor_summary", "text"]
