@@ -137,11 +137,11 @@ class Module:
     def with_name_scope(cls, method: Callable[Concatenate[M, P], R]) -> Callable[Concatenate[M, P], R]:
         """Return the method in the name scope of its module; a decorator."""
 
-        @functools.wraps(method)
-        def scoped(self: M, *args: P.args, **kwargs: P.kwargs) -> R:
+        def scoped(self: M, /, *args: P.args, **kwargs: P.kwargs) -> R:
             with self.name_scope:
                 return method(self, *args, **kwargs)
 
+        functools.update_wrapper(scoped, method)
         return scoped
 
 

@@ -9,7 +9,7 @@ from aioflow.files.dtype_numbers import NUMBERS
 from aioflow.graph.convert import constant_value
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.data import tensor_wire
-from aioflow.tensorflow_files import messages
+from aioflow.kernels.data.node_messages import TensorShapeProto
 from aioflow.tensorflow_files.nodes import Node
 from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.dtypes import UNKNOWN, DType, TensorShape
@@ -27,7 +27,7 @@ def dtype_of(number: int) -> DType:
     return found
 
 
-def shape_of(message: messages.TensorShapeProto) -> TensorShape:
+def shape_of(message: TensorShapeProto) -> TensorShape:
     """Return the shape of a message."""
     if message.unknown_rank:
         return UNKNOWN

@@ -75,8 +75,8 @@ def changed(change):
 
 
 def with_another_initializer(meta):
-    items = meta.collection_def["variables"].bytes_list.value
-    items[1] = messages.VariableDef(variable_name="dense/bias/part_0:0", initializer_name="gone").SerializeToString()
+    items = meta.collection_def["trainable_variables"].bytes_list.value
+    items[-1] = messages.VariableDef(variable_name="dense/bias/part_0:0", initializer_name="gone").SerializeToString()
 
 
 def with_op(meta):
@@ -96,7 +96,7 @@ DAMAGED = {
     ),
     "a variable without an initializer": (
         changed(with_another_initializer), errors.DataLossError,
-        "lacks variable 'dense/bias/part_0' or its initializer",
+        "variable 'dense/bias/part_0' or its initializer is not in the graph",
     ),
 }  # fmt: skip
 

@@ -98,7 +98,7 @@ def _repeated(own: Tensor, other: Tensor) -> Tensor:
 @operator("StridedSliceGrad")
 def _(call: Call, sizes: Tensor, begin: Tensor, end: Tensor, strides: Tensor, dy: Tensor) -> Tensor | None:
     x = fill(sizes, cast(0, dy.dtype))
-    y = strided_slice(x, begin, end, known_list(strides, "strides"), **strided_masks(call))
+    y = strided_slice(x, begin, end, known_list(strides, "strides"), **strided_masks(call), name=None)
     (found,) = gradients(y, [x], [dy])
     return found if isinstance(found, Tensor) else None
 
