@@ -160,11 +160,9 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.saved_model.Asset": "give files to af.saved_model.save(assets=) by name",
     "af.saved_model.SaveOptions": "give options to af.saved_model.save",
     "af.saved_model.experimental": "use af.saved_model.save",
-    "af.saved_model.load_v2": "use af.saved_model.load",
     "af.saved_model.main_op_with_restore": "af.saved_model.load gives variables and tables their content",
     "af.sparse.cross_hashed": "use af.sparse.cross, and af.strings.to_hash_bucket_fast on its values",
     "af.strings.unicode_script": "Python has no table of the scripts of characters; use af.py_func and a library",
-    "af.train.Checkpoint": "use af.train.Saver",
     "af.variant": "lists of tensors are a TensorArray; other objects stay in Python, behind af.py_func",
 }
 """The replacements of names of TensorFlow 1.x."""

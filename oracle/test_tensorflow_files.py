@@ -236,3 +236,39 @@ def test_models_with_loops_and_branches_give_the_numbers_that_they_give_tensorfl
         data, names, theirs = frozen(lambda tf, x: [model(tf, x)], [x])
         (ours,) = asyncio.run(imported(data, names, [x]))
         assert same(ours, theirs[0])
+
+
+def objects(module: Any) -> Any:
+    """A Checkpoint of objects, made by either library: a module, lists and dicts, and an optimizer."""
+
+    class Model(module.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = module.Variable([1.0, 2.0])
+            self.parts = [module.Variable(3.0), {"k/x.y": module.Variable(4.0)}]
+
+    model, optimizer = Model(), module.train.MomentumOptimizer(0.1, 0.9)
+    train = optimizer.minimize(module.reduce_sum(model.w * model.w), var_list=[model.w])
+    return module.train.Checkpoint(model=model, optimizer=optimizer), train
+
+
+def test_checkpoints_of_objects_are_read_by_the_names_of_attributes(tmp_path: Any) -> None:
+    tf = tensorflow()
+    with tf.Graph().as_default() as graph:
+        checkpoint, train = objects(tf)
+        with tf.Session(graph=graph) as session:
+            session.run(tf.global_variables_initializer())
+            session.run(train)
+            path = checkpoint.save(str(tmp_path / "ckpt"), session=session)
+            session.run(train)
+            theirs = session.run(checkpoint.model.w)
+
+    async def continued() -> Any:
+        with af.Graph().as_default() as graph:
+            checkpoint, train = objects(af)
+        async with af.Session(graph=graph) as session:
+            (await checkpoint.restore(path)).assert_consumed()
+            await session.run(train)
+            return await session.run(checkpoint.model.w)
+
+    np.testing.assert_array_equal(asyncio.run(continued()), theirs)

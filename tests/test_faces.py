@@ -70,7 +70,7 @@ def test_the_version_is_there():
         (af, "flags", "argparse"),
         (af.nn, "reluu", "did you mean af.nn.relu?"),
         (af.train, "AdamOptimiser", "did you mean af.train.AdamOptimizer?"),
-        (af.train, "Checkpoint", "af.train.Saver"),
+        (af.saved_model, "SaveOptions", "af.saved_model.save"),
         (af.errors, "OutOfRange", "did you mean af.errors.OutOfRangeError?"),
     ],
 )
