@@ -59,12 +59,13 @@ def init_scope() -> Iterator[None]:
     default graph inside is the one around the branches and loops.
 
     Examples:
+        >>> lifted = []
         >>> def branch():
         ...     with af.init_scope():
-        ...         y = af.constant(2.0, name="y")
-        ...     return y + 1.0
-        >>> chosen = af.cond(af.constant(True), branch, lambda: af.constant(0.0), name="choose")
-        >>> print(await session.run([chosen, "choose/y:0"]))
+        ...         lifted.append(af.constant(2.0))
+        ...     return lifted[0] + 1.0
+        >>> chosen = af.cond(af.constant(True), branch, lambda: af.constant(0.0))
+        >>> await session.run([chosen, lifted[0]])
         [np.float32(3.0), np.float32(2.0)]
     """
     with outside():

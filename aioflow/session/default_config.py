@@ -194,7 +194,7 @@ def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int =
         >>> try:
         ...     await session.run(af.log(af.constant(0.0)))
         ... except af.errors.InvalidArgumentError as error:
-        ...     print(error.op.type)
+        ...     print(error.op)
         log
         >>> af.debugging.disable_check_numerics()
     """
@@ -206,7 +206,7 @@ def disable_check_numerics() -> None:
 
     Examples:
         >>> af.debugging.disable_check_numerics()
-        >>> await session.run(af.log(af.constant(0.0)))
+        >>> print(await session.run(af.log(af.constant(0.0))))
         -inf
     """
     _set_checks_numerics(False)
