@@ -135,14 +135,23 @@ class Checkpoint:
         Raises:
             FailedPreconditionError: a variable has no value.
         """
-        chosen = await self._counting(session)
-        number = int(await chosen.run(self._counted))
+        chosen = _session(session)
+        number = await self.count(chosen)
         return await self.write(f"{as_name(file_prefix)}-{number}", chosen, options)
 
     async def write(self, file_prefix: Path, session: Session | None = None, options: RunOptions | None = None) -> str:
         """Save a checkpoint at that path, and return it. See `save`."""
         chosen = await self._counting(session)
-        return await self._saver(self._named()).save(chosen, file_prefix, options=options)
+        return await self.saver().save(chosen, file_prefix, options=options)
+
+    async def count(self, session: Session | None = None) -> int:
+        """Add 1 to `save_counter` in a session, and return it."""
+        chosen = await self._counting(session)
+        return int(await chosen.run(self._counted))
+
+    def saver(self) -> Saver:
+        """Return the Saver of the variables that its objects have now."""
+        return self._saver(self._named())
 
     async def _counting(self, session: Session | None) -> Session:
         """Return the session, in which the count of saves has a value from now on."""

@@ -110,3 +110,26 @@ async def test_a_checkpoint_needs_a_session(graph):
         await af.train.Checkpoint(a=af.Variable(1.0)).save("x")
     with pytest.raises(TypeError, match=r"is saved in an af\.Session, not 3"):
         await af.train.Checkpoint(a=af.Variable(1.0)).save("x", session=3)
+
+
+async def test_a_manager_keeps_the_last_checkpoints_of_objects(graph, tmp_path):
+    checkpoint = af.train.Checkpoint(a=af.Variable(1.0))
+    manager = af.train.CheckpointManager(checkpoint, tmp_path, max_to_keep=2)
+    async with af.Session(graph=graph) as session:
+        await session.run(checkpoint.a.initializer)
+        assert await manager.restore_or_initialize() is None
+        paths = [await manager.save() for _ in range(2)]
+        checkpoint.b = af.Variable(2.0)
+        await session.run(checkpoint.b.initializer)
+        paths.append(await manager.save())
+        assert paths == [str(tmp_path / f"ckpt-{number}") for number in (1, 2, 3)]
+        assert manager.checkpoints == paths[1:]
+        assert not (tmp_path / "ckpt-1").exists()
+    async with af.Session(graph=graph) as session:
+        again = af.train.CheckpointManager(checkpoint, tmp_path, max_to_keep=2)
+        assert await again.restore_or_initialize() == paths[-1]
+        assert await session.run([checkpoint.b, checkpoint.save_counter]) == [2.0, 3]
+        assert await again.save() == str(tmp_path / "ckpt-4")
+        assert again.checkpoints == [paths[-1], str(tmp_path / "ckpt-4")]
+    with pytest.raises(TypeError, match=r"manages an af\.train\.Saver or Checkpoint, not 3"):
+        af.train.CheckpointManager(3, tmp_path, max_to_keep=2)
