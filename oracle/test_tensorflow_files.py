@@ -169,7 +169,7 @@ LINES: dict[str, tuple[Expression, list[Any]]] = {
     "summaries": (
         lambda tf, m: [
             tf.summary.scalar("a", m[0, 0]), tf.summary.merge([tf.summary.scalar("b", 2.5)]),
-            tf.summary.tensor_summary("t", m),
+            tf.summary.tensor_summary("t", m), tf.summary.histogram("h", m),
         ],
         [M],
     ),
