@@ -208,7 +208,7 @@ _face = Face(__name__, {
     "aioflow.library.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase RandomShuffleQueue",
     "aioflow.library.random": "random_crop",
     "aioflow.library.readers": (
-        "FixedLengthRecordReader IdentityReader ReaderBase TFRecordReader TextLineReader WholeFileReader"
+        "FixedLengthRecordReader IdentityReader LMDBReader ReaderBase TFRecordReader TextLineReader WholeFileReader"
     ),
     "aioflow.library.session_tensors": (
         "TensorHandle delete_session_tensor get_session_handle get_session_tensor"

@@ -340,6 +340,7 @@ from aioflow.library.queues import RandomShuffleQueue as RandomShuffleQueue
 from aioflow.library.random import random_crop as random_crop
 from aioflow.library.readers import FixedLengthRecordReader as FixedLengthRecordReader
 from aioflow.library.readers import IdentityReader as IdentityReader
+from aioflow.library.readers import LMDBReader as LMDBReader
 from aioflow.library.readers import ReaderBase as ReaderBase
 from aioflow.library.readers import TFRecordReader as TFRecordReader
 from aioflow.library.readers import TextLineReader as TextLineReader
@@ -540,15 +541,15 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "AttrValue", "Barrier", 
     "FIFOQueue", "FixedLenFeature", "FixedLenSequenceFeature", "FixedLengthRecordReader", "GIT_VERSION", "GPUOptions",
     "GRAPH_DEF_VERSION", "GRAPH_DEF_VERSION_MIN_CONSUMER", "GRAPH_DEF_VERSION_MIN_PRODUCER", "Graph", "GraphDef",
     "GraphKeys", "GraphOptions", "HistogramProto", "IdentityReader", "IndexedSlices", "IndexedSlicesSpec",
-    "IndexedSlicesValue", "Initializer", "Input", "Link", "LogMessage", "MapStagingArea", "MemoryUse", "MetaGraphDef",
-    "Model", "Module", "NameAttrList", "NoGradient", "NodeDef", "NodeStats", "NoneTensorSpec", "NotDifferentiable",
-    "OpError", "Operation", "OptimizerOptions", "OptionalSpec", "PaddingFIFOQueue", "ParameterReport", "Placement",
-    "Print", "PriorityQueue", "QUANTIZED_DTYPES", "QueueBase", "RandomShuffleQueue", "Rates", "ReaderBase",
-    "RegisterGradient", "RequestBatcher", "RunMetadata", "RunOptions", "Saving", "Sequential", "Session", "SessionLog",
-    "SparseConditionalAccumulator", "SparseFeature", "SparseTensor", "SparseTensorSpec", "SparseTensorValue",
-    "StagingArea", "Summary", "SummaryMetadata", "TFRecordReader", "Template", "Tensor", "TensorArray",
-    "TensorArraySpec", "TensorHandle", "TensorInfo", "TensorShape", "TensorSpec", "TextLineReader", "TypeSpec",
-    "UnconnectedGradients", "VERSION", "VarLenFeature", "Variable", "VariableAggregation", "VariableScope",
+    "IndexedSlicesValue", "Initializer", "Input", "LMDBReader", "Link", "LogMessage", "MapStagingArea", "MemoryUse",
+    "MetaGraphDef", "Model", "Module", "NameAttrList", "NoGradient", "NodeDef", "NodeStats", "NoneTensorSpec",
+    "NotDifferentiable", "OpError", "Operation", "OptimizerOptions", "OptionalSpec", "PaddingFIFOQueue",
+    "ParameterReport", "Placement", "Print", "PriorityQueue", "QUANTIZED_DTYPES", "QueueBase", "RandomShuffleQueue",
+    "Rates", "ReaderBase", "RegisterGradient", "RequestBatcher", "RunMetadata", "RunOptions", "Saving", "Sequential",
+    "Session", "SessionLog", "SparseConditionalAccumulator", "SparseFeature", "SparseTensor", "SparseTensorSpec",
+    "SparseTensorValue", "StagingArea", "Summary", "SummaryMetadata", "TFRecordReader", "Template", "Tensor",
+    "TensorArray", "TensorArraySpec", "TensorHandle", "TensorInfo", "TensorShape", "TensorSpec", "TextLineReader",
+    "TypeSpec", "UnconnectedGradients", "VERSION", "VarLenFeature", "Variable", "VariableAggregation", "VariableScope",
     "VariableSynchronization", "WholeFileReader", "__version__", "abs", "accumulate_n", "acos", "acosh", "activations",
     "add", "add_check_numerics_ops", "add_n", "add_to_collection", "add_to_collections", "all_variables", "angle",
     "approx_top_k", "arg_max", "arg_min", "argmax", "argmin", "argsort", "as_dtype", "as_shape", "as_string", "asin",
