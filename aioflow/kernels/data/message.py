@@ -15,6 +15,7 @@ A message in another one keeps a weak reference to it, so that a field that is s
 present, although it is set to its default.
 """
 
+import functools
 import struct
 import weakref
 from collections.abc import Iterator, Mapping
@@ -180,7 +181,7 @@ class Message:
     def _merge(self, data: bytes, part: wire.Part, depth: int) -> None:
         if depth > _DEEPEST:
             raise ValueError(f"messages are in each other more than {_DEEPEST} deep")
-        by_number = {field.number: name for name, field in self.FIELDS.items()}
+        by_number = _by_number(type(self))
         for number, kind, begin, end in wire.fields(data, part):
             name = by_number.get(number)
             if name is not None:
@@ -222,6 +223,11 @@ class Message:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={self._values[name]!r}' for name, _ in self.present())})"
+
+
+@functools.cache
+def _by_number(kind: type[Message]) -> dict[int, str]:
+    return {field.number: name for name, field in kind.FIELDS.items()}
 
 
 def _no_field(message: Message, name: str) -> str:
