@@ -15,7 +15,6 @@ A message in another one keeps a weak reference to it, so that a field that is s
 present, although it is set to its default.
 """
 
-import functools
 import struct
 import weakref
 from collections.abc import Iterator, Mapping
@@ -225,9 +224,14 @@ class Message:
         return f"{type(self).__name__}({', '.join(f'{name}={self._values[name]!r}' for name, _ in self.present())})"
 
 
-@functools.cache
+_numbers: Final[dict[type[Message], dict[int, str]]] = {}
+
+
 def _by_number(kind: type[Message]) -> dict[int, str]:
-    return {field.number: name for name, field in kind.FIELDS.items()}
+    """The names of the fields of a class by their numbers, found once."""
+    if kind not in _numbers:
+        _numbers[kind] = {field.number: name for name, field in kind.FIELDS.items()}
+    return _numbers[kind]
 
 
 def _no_field(message: Message, name: str) -> str:
