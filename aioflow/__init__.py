@@ -155,13 +155,14 @@ _face = Face(__name__, {
     "aioflow.layers.model": "Input Model Sequential",
     "aioflow.library": (
         "audio bitwise collectives debugging distributions dtypes=dtype_names gfile graph_util image initializers io "
-        "linalg logging lookup losses manip math metrics nn python_io quantization queue=queue_names random "
-        "resource_loader sets signal sparse=sparse_names sparse_names spectral strings weights_broadcast"
+        "linalg logging lookup losses manip math metrics nn python_io quantization queue=queue_names ragged "
+        "random resource_loader sets signal sparse=sparse_names sparse_names spectral strings weights_broadcast"
     ),
     "aioflow.library.accumulators": (
         "Barrier ConditionalAccumulator ConditionalAccumulatorBase SparseConditionalAccumulator"
     ),
     "aioflow.library.approximate_top_k": "approx_top_k",
+    "aioflow.library.any_convolution": "conv",
     "aioflow.library.arrays": (
         "arg_max arg_min gather_nd is_numeric_tensor lin_space newaxis parallel_stack repeat reverse_v2 scalar_mul "
         "to_complex128 to_complex64 where_v2"
@@ -213,6 +214,9 @@ _face = Face(__name__, {
     "aioflow.library.session_tensors": (
         "TensorHandle delete_session_tensor get_session_handle get_session_tensor"
     ),
+    "aioflow.library.ragged.empty_rows": "ragged_fill_empty_rows ragged_fill_empty_rows_grad",
+    "aioflow.library.ragged.spec": "RaggedTensorSpec",
+    "aioflow.library.ragged.tensor": "RaggedTensor",
     "aioflow.library.sparse": (
         "convert_to_tensor_or_sparse_tensor deserialize_many_sparse from_dense serialize_many_sparse serialize_sparse "
         "sparse_add sparse_concat sparse_dense_cwise_div sparse_dense_cwise_mul sparse_fill_empty_rows "
@@ -250,6 +254,7 @@ _face = Face(__name__, {
     ),
     "aioflow.library.variables": "Variable VariableAggregation VariableSynchronization variable_creator_scope",
     "aioflow.library.vectorized_map": "vectorized_map",
+    "aioflow.library.volume_patches": "extract_volume_patches",
     "aioflow.net.config_messages": "ConfigProto GPUOptions GraphOptions OptimizerOptions",
     "aioflow.plan.cost_model": "CostModel Link",
     "aioflow.plan.op_cost": "Rates",

@@ -219,6 +219,7 @@ from aioflow.library import nn as nn
 from aioflow.library import python_io as python_io
 from aioflow.library import quantization as quantization
 from aioflow.library import queue_names as queue
+from aioflow.library import ragged as ragged
 from aioflow.library import random as random
 from aioflow.library import resource_loader as resource_loader
 from aioflow.library import sets as sets
@@ -232,6 +233,7 @@ from aioflow.library.accumulators import Barrier as Barrier
 from aioflow.library.accumulators import ConditionalAccumulator as ConditionalAccumulator
 from aioflow.library.accumulators import ConditionalAccumulatorBase as ConditionalAccumulatorBase
 from aioflow.library.accumulators import SparseConditionalAccumulator as SparseConditionalAccumulator
+from aioflow.library.any_convolution import conv as conv
 from aioflow.library.approximate_top_k import approx_top_k as approx_top_k
 from aioflow.library.arrays import arg_max as arg_max
 from aioflow.library.arrays import arg_min as arg_min
@@ -337,6 +339,10 @@ from aioflow.library.queues import PaddingFIFOQueue as PaddingFIFOQueue
 from aioflow.library.queues import PriorityQueue as PriorityQueue
 from aioflow.library.queues import QueueBase as QueueBase
 from aioflow.library.queues import RandomShuffleQueue as RandomShuffleQueue
+from aioflow.library.ragged.empty_rows import ragged_fill_empty_rows as ragged_fill_empty_rows
+from aioflow.library.ragged.empty_rows import ragged_fill_empty_rows_grad as ragged_fill_empty_rows_grad
+from aioflow.library.ragged.spec import RaggedTensorSpec as RaggedTensorSpec
+from aioflow.library.ragged.tensor import RaggedTensor as RaggedTensor
 from aioflow.library.random import random_crop as random_crop
 from aioflow.library.readers import FixedLengthRecordReader as FixedLengthRecordReader
 from aioflow.library.readers import IdentityReader as IdentityReader
@@ -452,6 +458,7 @@ from aioflow.library.variables import VariableAggregation as VariableAggregation
 from aioflow.library.variables import VariableSynchronization as VariableSynchronization
 from aioflow.library.variables import variable_creator_scope as variable_creator_scope
 from aioflow.library.vectorized_map import vectorized_map as vectorized_map
+from aioflow.library.volume_patches import extract_volume_patches as extract_volume_patches
 from aioflow.net.config_messages import ConfigProto as ConfigProto
 from aioflow.net.config_messages import GPUOptions as GPUOptions
 from aioflow.net.config_messages import GraphOptions as GraphOptions
@@ -544,39 +551,40 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "AttrValue", "Barrier", 
     "IndexedSlicesValue", "Initializer", "Input", "LMDBReader", "Link", "LogMessage", "MapStagingArea", "MemoryUse",
     "MetaGraphDef", "Model", "Module", "NameAttrList", "NoGradient", "NodeDef", "NodeStats", "NoneTensorSpec",
     "NotDifferentiable", "OpError", "Operation", "OptimizerOptions", "OptionalSpec", "PaddingFIFOQueue",
-    "ParameterReport", "Placement", "Print", "PriorityQueue", "QUANTIZED_DTYPES", "QueueBase", "RandomShuffleQueue",
-    "Rates", "ReaderBase", "RegisterGradient", "RequestBatcher", "RunMetadata", "RunOptions", "Saving", "Sequential",
-    "Session", "SessionLog", "SparseConditionalAccumulator", "SparseFeature", "SparseTensor", "SparseTensorSpec",
-    "SparseTensorValue", "StagingArea", "Summary", "SummaryMetadata", "TFRecordReader", "Template", "Tensor",
-    "TensorArray", "TensorArraySpec", "TensorHandle", "TensorInfo", "TensorShape", "TensorSpec", "TextLineReader",
-    "TypeSpec", "UnconnectedGradients", "VERSION", "VarLenFeature", "Variable", "VariableAggregation", "VariableScope",
-    "VariableSynchronization", "WholeFileReader", "__version__", "abs", "accumulate_n", "acos", "acosh", "activations",
-    "add", "add_check_numerics_ops", "add_n", "add_to_collection", "add_to_collections", "all_variables", "angle",
-    "approx_top_k", "arg_max", "arg_min", "argmax", "argmin", "argsort", "as_dtype", "as_shape", "as_string", "asin",
-    "asinh", "assert_equal", "assert_greater", "assert_greater_equal", "assert_integer", "assert_less",
-    "assert_less_equal", "assert_near", "assert_negative", "assert_non_negative", "assert_non_positive",
-    "assert_none_equal", "assert_positive", "assert_proper_iterable", "assert_rank", "assert_rank_at_least",
-    "assert_rank_in", "assert_same_float_dtype", "assert_scalar", "assert_type", "assert_variables_initialized",
-    "assign", "assign_add", "assign_mul", "assign_sub", "atan", "atan2", "atanh", "audio", "batch_function",
-    "batch_gather", "batch_scatter_update", "batch_to_space", "batch_to_space_nd", "bessel_i0", "bessel_i0e",
-    "bessel_i1", "bessel_i1e", "betainc", "bfloat16", "bincount", "bitcast", "bitwise", "bitwise_and", "bitwise_or",
-    "bitwise_xor", "bool", "bool_", "boolean_mask", "brackets", "broadcast_dynamic_shape", "broadcast_static_shape",
-    "broadcast_to", "callbacks", "case", "cast", "ceil", "check_learning_off", "check_numerics", "cholesky",
-    "cholesky_solve", "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm", "clip_by_value", "collectives",
-    "colocate_with", "compare", "complex", "complex128", "complex64", "concat", "cond", "config", "confusion_matrix",
-    "conj", "constant", "constant_initializer", "constraints", "container", "control_dependencies",
-    "control_flow_v2_enabled", "control_trigger", "conv2d_backprop_filter_v2", "conv2d_backprop_input_v2",
-    "convert_to_tensor", "convert_to_tensor_or_indexed_slices", "convert_to_tensor_or_sparse_tensor", "cos", "cosh",
-    "count_nonzero", "count_up_to", "create_partitioned_variables", "cross", "cumprod", "cumsum",
-    "cumulative_logsumexp", "custom_gradient", "dashboard", "data", "debugging", "decode_base64", "decode_compressed",
-    "decode_csv", "decode_json_example", "decode_npy", "decode_raw", "delete_session_tensor", "depth_to_space",
-    "dequantize", "deserialize_many_sparse", "device", "diag", "diag_part", "digamma", "dimension_at_index",
-    "dimension_value", "disable_control_flow_v2", "disable_eager_execution", "disable_resource_variables",
-    "disable_tensor_equality", "disable_v2_behavior", "disable_v2_tensorshape", "distribute", "distributions", "div",
-    "div_no_nan", "divide", "divide_no_nan", "double", "dtypes", "dynamic_partition", "dynamic_stitch", "edit_distance",
-    "einsum", "enable_control_flow_v2", "enable_resource_variables", "encode_base64", "ensure_shape", "enter", "equal",
-    "erf", "erfc", "erfinv", "errors", "executing_eagerly", "executing_eagerly_outside_functions", "exit", "exp",
-    "expand_dims", "expm1", "extract_image_patches", "eye", "fake_quant_with_min_max_args",
+    "ParameterReport", "Placement", "Print", "PriorityQueue", "QUANTIZED_DTYPES", "QueueBase", "RaggedTensor",
+    "RaggedTensorSpec", "RandomShuffleQueue", "Rates", "ReaderBase", "RegisterGradient", "RequestBatcher",
+    "RunMetadata", "RunOptions", "Saving", "Sequential", "Session", "SessionLog", "SparseConditionalAccumulator",
+    "SparseFeature", "SparseTensor", "SparseTensorSpec", "SparseTensorValue", "StagingArea", "Summary",
+    "SummaryMetadata", "TFRecordReader", "Template", "Tensor", "TensorArray", "TensorArraySpec", "TensorHandle",
+    "TensorInfo", "TensorShape", "TensorSpec", "TextLineReader", "TypeSpec", "UnconnectedGradients", "VERSION",
+    "VarLenFeature", "Variable", "VariableAggregation", "VariableScope", "VariableSynchronization", "WholeFileReader",
+    "__version__", "abs", "accumulate_n", "acos", "acosh", "activations", "add", "add_check_numerics_ops", "add_n",
+    "add_to_collection", "add_to_collections", "all_variables", "angle", "approx_top_k", "arg_max", "arg_min", "argmax",
+    "argmin", "argsort", "as_dtype", "as_shape", "as_string", "asin", "asinh", "assert_equal", "assert_greater",
+    "assert_greater_equal", "assert_integer", "assert_less", "assert_less_equal", "assert_near", "assert_negative",
+    "assert_non_negative", "assert_non_positive", "assert_none_equal", "assert_positive", "assert_proper_iterable",
+    "assert_rank", "assert_rank_at_least", "assert_rank_in", "assert_same_float_dtype", "assert_scalar", "assert_type",
+    "assert_variables_initialized", "assign", "assign_add", "assign_mul", "assign_sub", "atan", "atan2", "atanh",
+    "audio", "batch_function", "batch_gather", "batch_scatter_update", "batch_to_space", "batch_to_space_nd",
+    "bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e", "betainc", "bfloat16", "bincount", "bitcast", "bitwise",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "bool", "bool_", "boolean_mask", "brackets", "broadcast_dynamic_shape",
+    "broadcast_static_shape", "broadcast_to", "callbacks", "case", "cast", "ceil", "check_learning_off",
+    "check_numerics", "cholesky", "cholesky_solve", "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm",
+    "clip_by_value", "collectives", "colocate_with", "compare", "complex", "complex128", "complex64", "concat", "cond",
+    "config", "confusion_matrix", "conj", "constant", "constant_initializer", "constraints", "container",
+    "control_dependencies", "control_flow_v2_enabled", "control_trigger", "conv", "conv2d_backprop_filter_v2",
+    "conv2d_backprop_input_v2", "convert_to_tensor", "convert_to_tensor_or_indexed_slices",
+    "convert_to_tensor_or_sparse_tensor", "cos", "cosh", "count_nonzero", "count_up_to", "create_partitioned_variables",
+    "cross", "cumprod", "cumsum", "cumulative_logsumexp", "custom_gradient", "dashboard", "data", "debugging",
+    "decode_base64", "decode_compressed", "decode_csv", "decode_json_example", "decode_npy", "decode_raw",
+    "delete_session_tensor", "depth_to_space", "dequantize", "deserialize_many_sparse", "device", "diag", "diag_part",
+    "digamma", "dimension_at_index", "dimension_value", "disable_control_flow_v2", "disable_eager_execution",
+    "disable_resource_variables", "disable_tensor_equality", "disable_v2_behavior", "disable_v2_tensorshape",
+    "distribute", "distributions", "div", "div_no_nan", "divide", "divide_no_nan", "double", "dtypes",
+    "dynamic_partition", "dynamic_stitch", "edit_distance", "einsum", "enable_control_flow_v2",
+    "enable_resource_variables", "encode_base64", "ensure_shape", "enter", "equal", "erf", "erfc", "erfinv", "errors",
+    "executing_eagerly", "executing_eagerly_outside_functions", "exit", "exp", "expand_dims", "expm1",
+    "extract_image_patches", "extract_volume_patches", "eye", "fake_quant_with_min_max_args",
     "fake_quant_with_min_max_args_gradient", "fake_quant_with_min_max_vars", "fake_quant_with_min_max_vars_gradient",
     "fake_quant_with_min_max_vars_per_channel", "fake_quant_with_min_max_vars_per_channel_gradient", "fft", "fft2d",
     "fft3d", "fftnd", "fill", "fingerprint", "fixed_size_partitioner", "float16", "float32", "float4_e2m1fn", "float64",
@@ -606,19 +614,20 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "AttrValue", "Barrier", 
     "parameter_report", "parse_example", "parse_single_example", "parse_single_sequence_example", "parse_tensor",
     "placeholder", "placeholder_with_default", "polygamma", "polyval", "population_count", "porting", "pow",
     "prevent_gradient", "print", "py_func", "py_function", "python_io", "qint16", "qint32", "qint8", "qr",
-    "quantization", "quantize", "quantize_v2", "quantized_concat", "queue", "quint16", "quint8", "random",
-    "random_bernoulli", "random_crop", "random_gamma", "random_index_shuffle", "random_normal",
-    "random_normal_initializer", "random_poisson", "random_shuffle", "random_uniform", "random_uniform_initializer",
-    "range", "rank", "read_file", "real", "realdiv", "reciprocal", "reciprocal_no_nan", "recompute_grad", "reduce_all",
-    "reduce_any", "reduce_euclidean_norm", "reduce_join", "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min",
-    "reduce_prod", "reduce_std", "reduce_sum", "reduce_variance", "regex_full_match", "regex_replace",
-    "register_tensor_conversion_function", "regularizers", "repeat", "report_uninitialized_variables",
-    "required_space_to_batch_paddings", "reset", "reset_default_graph", "reshape", "resource", "resource_loader",
-    "resource_variables_enabled", "reverse", "reverse_sequence", "reverse_v2", "rfftnd", "right_shift", "rint", "roll",
-    "round", "rsqrt", "saturate_cast", "saved_model", "scalar_mul", "scan", "scatter_add", "scatter_div", "scatter_max",
-    "scatter_min", "scatter_mul", "scatter_nd", "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "scatter_sub",
-    "scatter_update", "searchsorted", "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum",
-    "select", "self_adjoint_eig", "self_adjoint_eigvals", "sequence_mask", "serialize_many_sparse", "serialize_sparse",
+    "quantization", "quantize", "quantize_v2", "quantized_concat", "queue", "quint16", "quint8", "ragged",
+    "ragged_fill_empty_rows", "ragged_fill_empty_rows_grad", "random", "random_bernoulli", "random_crop",
+    "random_gamma", "random_index_shuffle", "random_normal", "random_normal_initializer", "random_poisson",
+    "random_shuffle", "random_uniform", "random_uniform_initializer", "range", "rank", "read_file", "real", "realdiv",
+    "reciprocal", "reciprocal_no_nan", "recompute_grad", "reduce_all", "reduce_any", "reduce_euclidean_norm",
+    "reduce_join", "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_std",
+    "reduce_sum", "reduce_variance", "regex_full_match", "regex_replace", "register_tensor_conversion_function",
+    "regularizers", "repeat", "report_uninitialized_variables", "required_space_to_batch_paddings", "reset",
+    "reset_default_graph", "reshape", "resource", "resource_loader", "resource_variables_enabled", "reverse",
+    "reverse_sequence", "reverse_v2", "rfftnd", "right_shift", "rint", "roll", "round", "rsqrt", "saturate_cast",
+    "saved_model", "scalar_mul", "scan", "scatter_add", "scatter_div", "scatter_max", "scatter_min", "scatter_mul",
+    "scatter_nd", "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "scatter_sub", "scatter_update",
+    "searchsorted", "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum", "select",
+    "self_adjoint_eig", "self_adjoint_eigvals", "sequence_mask", "serialize_many_sparse", "serialize_sparse",
     "serialize_tensor", "serving", "set_difference", "set_intersection", "set_random_seed", "set_size", "set_union",
     "setdiff1d", "sets", "shape", "shape_n", "sigmoid", "sign", "signal", "sin", "sinh", "size", "slice", "sort",
     "space_to_batch", "space_to_batch_nd", "space_to_depth", "sparse", "sparse_add", "sparse_concat",

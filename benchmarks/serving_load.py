@@ -24,20 +24,23 @@ class Client(asyncio.Protocol):
 
     Args:
         request: the bytes of the request.
-        end: the time after which it asks no more.
         latencies: get the seconds of each request.
     """
 
-    def __init__(self, request: bytes, end: float, latencies: list[float]) -> None:
+    def __init__(self, request: bytes, latencies: list[float]) -> None:
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._request, self._end, self._latencies = request, end, latencies
+        self._request, self._latencies = request, latencies
         self._arrived = bytearray()
         self._transport: Any = None
-        self._since = 0.0
+        self._since = self._end = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Send the first request."""
+        """Keep the transport."""
         self._transport = transport
+
+    def begin(self, end: float) -> None:
+        """Send the first request, and others until that time."""
+        self._end = end
         self._ask()
 
     def _ask(self) -> None:
@@ -76,14 +79,16 @@ def is_whole(arrived: bytearray) -> bool:
 
 
 async def storm(port: int, requests: list[bytes], seconds: float) -> list[float]:
-    """Return the latencies of a client for each of the requests, in that time."""
+    """Return the latencies of a client for each of the requests, in that time. All connect before one begins."""
     latencies: list[float] = []
-    end = time.perf_counter() + seconds
     loop = asyncio.get_running_loop()
     made = [
-        await loop.create_connection(lambda request=each: Client(request, end, latencies), "127.0.0.1", port)
+        await loop.create_connection(lambda request=each: Client(request, latencies), "127.0.0.1", port)
         for each in requests
     ]
+    end = time.perf_counter() + seconds
+    for _, client in made:
+        client.begin(end)
     await asyncio.gather(*(client.ended for _, client in made))
     return latencies
 

@@ -266,6 +266,65 @@ def test_outputs_losses_metrics_and_steps_are_kerass(keras: ProcessPoolExecutor,
         np.testing.assert_allclose(one, other.reshape(one.shape), rtol=1e-3, atol=1e-5)
 
 
+def own_loss(layer: Any, reduce_mean: Any, square: Any) -> Any:
+    """A layer class that adds the mean square of its inputs to the loss."""
+
+    class Small(layer):  # type: ignore[misc]
+        def call(self, inputs: Any) -> Any:
+            self.add_loss(reduce_mean(square(inputs)))
+            return inputs
+
+    return Small
+
+
+def own_losses_by_keras() -> tuple[Any, ...]:
+    """The weights of a model whose layers alone have losses, its loss, and both after steps; then weighted classes."""
+    import keras
+
+    x = keras.Input((6,))
+    small = own_loss(keras.layers.Layer, keras.ops.mean, keras.ops.square)()
+    model = keras.Model(x, small(keras.layers.Dense(3, kernel_regularizer="l2")(x)))
+    model.compile(keras.optimizers.SGD(0.1))
+    first, inputs = model.get_weights(), OWN
+    before = model.evaluate(inputs, verbose=0)
+    history = model.fit(inputs, batch_size=8, epochs=3, shuffle=False, verbose=0)
+    trained = model.get_weights()
+    entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.SGD(0.1), entropy, metrics=["accuracy"])
+    by_class = model.train_on_batch(inputs, OWN_LABELS, class_weight={0: 0.5, 2: 3.0}, return_dict=True)
+    return first, before, history.history["loss"], trained, by_class["accuracy"], model.get_weights()
+
+
+OWN, OWN_LABELS = numbers(8, 6), np.array([0, 2, 1, 1, 0, 2, 2, 1])
+
+
+async def own_losses(first: list[Any]) -> tuple[Any, ...]:
+    """The same by aioflow."""
+    with af.Graph().as_default():
+        x = af.layers.Input([6])
+        small = own_loss(af.layers.Layer, af.reduce_mean, af.square)()
+        model = af.Model(x, small(af.layers.Dense(3, kernel_regularizer="l2")(x)))
+    async with model:
+        await model.set_weights(first)
+        model.compile(af.train.GradientDescentOptimizer(0.1))
+        before = await model.evaluate(OWN)
+        history = await model.fit(OWN, batch_size=8, epochs=3, shuffle=False, verbose=0)
+        trained = await model.get_weights()
+        entropy = af.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile(af.train.GradientDescentOptimizer(0.1), entropy, ["accuracy"])
+        weights = {0: 0.5, 2: 3.0}
+        by_class = await model.train_on_batch(OWN, OWN_LABELS, class_weight=weights, return_dict=True)
+        return before, history.history["loss"], trained, by_class["accuracy"], await model.get_weights()
+
+
+def test_losses_of_layers_alone_and_weights_of_classes_train_as_in_keras(keras: ProcessPoolExecutor) -> None:
+    first, *wanted = keras.submit(own_losses_by_keras).result()
+    for found, theirs in zip(asyncio.run(own_losses(first)), wanted, strict=True):
+        pairs = zip(found, theirs, strict=True) if isinstance(found, list) else [(found, theirs)]
+        for one, other in pairs:
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
 SMOOTHED = {"from_logits": True, "label_smoothing": 0.1}
 LOSSES = {
     "BinaryCrossentropy": (

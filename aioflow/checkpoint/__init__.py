@@ -20,6 +20,7 @@ from aioflow.checkpoint.directory import (
 )
 from aioflow.checkpoint.draft import Draft, Piece
 from aioflow.checkpoint.manifest import read_json, seal, unseal
+from aioflow.checkpoint.plain_file import export_safetensors
 from aioflow.checkpoint.reading import Checkpoint, StoredTensor, differences, import_safetensors
 from aioflow.checkpoint.records import ShardRecord, field
 from aioflow.checkpoint.retention import Retention, series
@@ -27,6 +28,6 @@ from aioflow.checkpoint.storage import Storage, locate, resolve_path
 
 __all__ = [
     "Checkpoint", "Draft", "Piece", "Retention", "ShardRecord", "Storage", "StoredTensor", "delete_checkpoint",
-    "differences", "field", "import_safetensors", "last_checkpoints", "latest_checkpoint", "list_checkpoints", "locate",
-    "read_json", "resolve_path", "seal", "series", "sweep", "unseal", "write_pointer",
+    "differences", "export_safetensors", "field", "import_safetensors", "last_checkpoints", "latest_checkpoint",
+    "list_checkpoints", "locate", "read_json", "resolve_path", "seal", "series", "sweep", "unseal", "write_pointer",
 ]  # fmt: skip

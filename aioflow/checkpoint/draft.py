@@ -65,7 +65,7 @@ class Draft:
         if not 0 <= number < count:
             raise errors.InvalidArgumentError(f"shard {number} of {count} does not exist: numbers start at 0")
         file = directory.shard_name(number, count, None if self._storage.can_rename else self._token)
-        entries, data = _lay_out(pieces)
+        entries, data = lay_out(pieces)
         begin = header.header(entries)
         written = _ChecksummedBlocks()
         parts = itertools.chain([memoryview(begin)], written.pass_on(data))
@@ -160,7 +160,7 @@ class _ChecksummedBlocks:
             self.checksums.append(tuple(found))
 
 
-def _lay_out(pieces: Mapping[str, Piece | Array]) -> tuple[list[Entry], list[memoryview]]:
+def lay_out(pieces: Mapping[str, Piece | Array]) -> tuple[list[Entry], list[memoryview]]:
     """Return the tensors and their bytes in the order of the file: by falling element size, strings last."""
     found = [_entry(name, value if isinstance(value, Piece) else Piece(value)) for name, value in pieces.items()]
     found.sort(key=lambda one: (one[0].dtype is string, -one[0].dtype.size, one[0].key))

@@ -34,6 +34,7 @@ from aioflow.data.options import Options, WithOptions, options_of
 from aioflow.data.padded_batch import PaddedBatch
 from aioflow.data.parallel_map import ParallelMap
 from aioflow.data.prefetch import Prefetch
+from aioflow.data.ragged_slices import RaggedSlices, has_rows
 from aioflow.data.record_files import Matching
 from aioflow.data.row_batch import batched
 from aioflow.data.selection import Enumerate, IgnoreErrors, Shard, Skip, Take
@@ -85,11 +86,11 @@ class Dataset(Grouping, Keeping, Feeding):
 
     @staticmethod
     def from_tensor_slices(tensors: Any) -> "Dataset":
-        """Return a dataset of the rows of arrays, which it does not copy.
+        """Return a dataset of the rows of arrays, which it does not copy, and of those of RaggedTensorValues.
 
         ValueError if the arrays have no first axis of the same length.
         """
-        return Dataset(Slices(tensors))
+        return Dataset(RaggedSlices(tensors) if has_rows(tensors) else Slices(tensors))
 
     @staticmethod
     def from_generator(

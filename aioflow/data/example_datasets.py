@@ -18,6 +18,7 @@ from aioflow.graph.graph import Graph
 from aioflow.graph.sparse_tensor import SparseTensorValue
 from aioflow.kernels.data.parse_example import parsed_examples
 from aioflow.library.parsing import Feature, ParsingArguments, SparseFeature
+from aioflow.library.ragged.feature import RaggedFeature
 from aioflow.tensors.dtypes import DType, Spec, TensorShape, int64
 from aioflow.tensors.recursion import safe_repr, short_repr
 
@@ -34,10 +35,11 @@ class _Parser:
     def __init__(self, features: Mapping[str, Feature]) -> None:
         if not features:
             raise ValueError("features are missing: give a dict from names to descriptions such as FixedLenFeature")
-        unfit = [key for key, feature in features.items() if isinstance(feature, SparseFeature)]
+        unfit = [key for key, feature in features.items() if isinstance(feature, (SparseFeature, RaggedFeature))]
         if unfit:
             raise ValueError(
-                f"feature {unfit[0]!r}: a dataset has no SparseFeature; read its two features by VarLenFeature"
+                f"feature {unfit[0]!r}: a dataset has no {type(features[unfit[0]]).__name__}; read its parts by "
+                "VarLenFeature"
             )
         with Graph().as_default():
             wanted = ParsingArguments(features)

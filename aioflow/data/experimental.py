@@ -17,12 +17,13 @@ _face = Face(__name__, {
     "aioflow.data.reducing": "Reducer",
     "aioflow.data.sql_dataset": "SqlDataset",
     "aioflow.data.structures": (
-        "DatasetStructure=DatasetSpec SparseTensorStructure TensorArrayStructure TensorStructure get_structure"
+        "DatasetStructure=DatasetSpec RaggedTensorStructure SparseTensorStructure TensorArrayStructure "
+        "TensorStructure get_structure"
     ),
     "aioflow.data.tables": "DatasetInitializer index_table_from_dataset table_from_dataset",
     "aioflow.data.transformations": (
-        "assert_cardinality bucket_by_sequence_length copy_to_device dense_to_sparse_batch enumerate_dataset "
-        "group_by_reducer group_by_window ignore_errors map_and_batch "
+        "assert_cardinality bucket_by_sequence_length copy_to_device dense_to_ragged_batch dense_to_sparse_batch "
+        "enumerate_dataset group_by_reducer group_by_window ignore_errors map_and_batch "
         "map_and_batch_with_legacy_function=map_and_batch pad_to_cardinality parallel_interleave prefetch_to_device "
         "rejection_resample scan shuffle_and_repeat snapshot take_while unbatch unique"
     ),

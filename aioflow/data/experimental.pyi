@@ -35,6 +35,7 @@ from aioflow.data.options import ThreadingOptions as ThreadingOptions
 from aioflow.data.reducing import Reducer as Reducer
 from aioflow.data.sql_dataset import SqlDataset as SqlDataset
 from aioflow.data.structures import DatasetSpec as DatasetStructure
+from aioflow.data.structures import RaggedTensorStructure as RaggedTensorStructure
 from aioflow.data.structures import SparseTensorStructure as SparseTensorStructure
 from aioflow.data.structures import TensorArrayStructure as TensorArrayStructure
 from aioflow.data.structures import TensorStructure as TensorStructure
@@ -45,6 +46,7 @@ from aioflow.data.tables import table_from_dataset as table_from_dataset
 from aioflow.data.transformations import assert_cardinality as assert_cardinality
 from aioflow.data.transformations import bucket_by_sequence_length as bucket_by_sequence_length
 from aioflow.data.transformations import copy_to_device as copy_to_device
+from aioflow.data.transformations import dense_to_ragged_batch as dense_to_ragged_batch
 from aioflow.data.transformations import dense_to_sparse_batch as dense_to_sparse_batch
 from aioflow.data.transformations import enumerate_dataset as enumerate_dataset
 from aioflow.data.transformations import group_by_reducer as group_by_reducer
@@ -65,12 +67,13 @@ from aioflow.data.transformations import unique as unique
 from aioflow.library.type_specs import TypeSpec as Structure
 
 __all__ = ["AUTOTUNE", "AutotuneAlgorithm", "AutotuneOptions", "Counter", "CsvDataset", "DatasetInitializer",
-    "DatasetStructure", "INFINITE_CARDINALITY", "OptimizationOptions", "Optional", "OptionalStructure", "RandomDataset",
-    "Reducer", "SparseTensorStructure", "SqlDataset", "Structure", "TFRecordWriter", "TensorArrayStructure",
-    "TensorStructure", "ThreadingOptions", "UNKNOWN_CARDINALITY", "assert_cardinality", "bucket_by_sequence_length",
-    "cardinality", "choose_from_datasets", "copy_to_device", "dense_to_sparse_batch", "enumerate_dataset", "from_list",
-    "get_next_as_optional", "get_single_element", "get_structure", "group_by_reducer", "group_by_window",
-    "ignore_errors", "index_table_from_dataset", "make_batched_features_dataset", "make_csv_dataset", "map_and_batch",
+    "DatasetStructure", "INFINITE_CARDINALITY", "OptimizationOptions", "Optional", "OptionalStructure",
+    "RaggedTensorStructure", "RandomDataset", "Reducer", "SparseTensorStructure", "SqlDataset", "Structure",
+    "TFRecordWriter", "TensorArrayStructure", "TensorStructure", "ThreadingOptions", "UNKNOWN_CARDINALITY",
+    "assert_cardinality", "bucket_by_sequence_length", "cardinality", "choose_from_datasets", "copy_to_device",
+    "dense_to_ragged_batch", "dense_to_sparse_batch", "enumerate_dataset", "from_list", "get_next_as_optional",
+    "get_single_element", "get_structure", "group_by_reducer", "group_by_window", "ignore_errors",
+    "index_table_from_dataset", "make_batched_features_dataset", "make_csv_dataset", "map_and_batch",
     "map_and_batch_with_legacy_function", "pad_to_cardinality", "parallel_interleave", "parse_example_dataset",
     "prefetch_to_device", "rejection_resample", "sample_from_datasets", "scan", "shuffle_and_repeat", "snapshot",
     "table_from_dataset", "take_while", "unbatch", "unique"]

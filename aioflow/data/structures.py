@@ -5,6 +5,7 @@ from typing import Any
 
 from aioflow.data.elements import is_dataset, leaves_of, map_leaves, shapes_of, with_leaves
 from aioflow.graph.operation import Tensor
+from aioflow.library.ragged.spec import RaggedTensorSpec
 from aioflow.library.type_specs import (
     NoneTensorSpec,
     SparseTensorSpec,
@@ -154,6 +155,16 @@ def SparseTensorStructure(dtype: DTypeLike, shape: ShapeLike) -> SparseTensorSpe
         True
     """
     return SparseTensorSpec(shape, dtype)
+
+
+def RaggedTensorStructure(dtype: DTypeLike, shape: ShapeLike, ragged_rank: int) -> RaggedTensorSpec:
+    """Return the description of a RaggedTensor: `RaggedTensorSpec(shape, dtype, ragged_rank)`.
+
+    Examples:
+        >>> af.data.experimental.RaggedTensorStructure(af.int32, [2, None], 1).shape.as_list()
+        [2, None]
+    """
+    return RaggedTensorSpec(shape, dtype, ragged_rank)
 
 
 def TensorArrayStructure(

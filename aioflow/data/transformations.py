@@ -12,9 +12,11 @@ from aioflow.data.calls import UserFunction
 from aioflow.data.checks import AUTOTUNE, INFINITE_CARDINALITY, natural, positive
 from aioflow.data.counting import AssertCardinality, PadToCardinality
 from aioflow.data.dataset import Dataset
+from aioflow.data.ragged_batch import RaggedBatch
 from aioflow.data.reducing import GroupByReducer, Reducer
 from aioflow.graph.device_spec import DeviceSpec
-from aioflow.tensors.dtypes import ShapeLike
+from aioflow.library.ragged.partitions import splits_dtype
+from aioflow.tensors.dtypes import DTypeLike, ShapeLike, int64
 from aioflow.tensors.recursion import safe_repr
 
 Transformation: TypeAlias = Callable[[Dataset], Dataset]
@@ -245,6 +247,31 @@ def dense_to_sparse_batch(batch_size: int, row_shape: ShapeLike) -> Transformati
         [[2, 4]]
     """
     return lambda dataset: dataset.sparse_batch(batch_size, row_shape)
+
+
+def dense_to_ragged_batch(
+    batch_size: int, drop_remainder: bool = False, row_splits_dtype: DTypeLike = int64
+) -> Transformation:
+    """A dataset of batches: of arrays of unknown sizes `RaggedTensorValue`s, with axes ragged up to the last such one.
+
+    Arrays of a known shape are stacked, as by `Dataset.batch`.
+
+    Args:
+        batch_size: the number of elements of a batch.
+        drop_remainder: whether a last batch of fewer elements is left out.
+        row_splits_dtype: int32 or int64.
+
+    Raises:
+        InvalidArgumentError: in the iteration: the elements differ in dtype, rank, or a size that was known.
+
+    Examples:
+        >>> rows = af.data.Dataset.range(1, 4).map(lambda number: np.full(number, number))
+        >>> batches = rows.apply(af.data.experimental.dense_to_ragged_batch(2))
+        >>> [batch.to_list() async for batch in batches]
+        [[[1], [2, 2]], [[3, 3, 3]]]
+    """
+    size, splits = positive(batch_size, "batch_size"), splits_dtype(row_splits_dtype)
+    return lambda dataset: Dataset(RaggedBatch(dataset.stage, size, bool(drop_remainder), splits))
 
 
 def snapshot(path: Any, compression: str | None = "AUTO") -> Transformation:

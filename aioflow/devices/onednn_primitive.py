@@ -328,6 +328,12 @@ class Routine:
         memory = next(memory for memory in self._program.memories if memory.array == array)
         return self._program.library.size(memory.descriptor) // 4
 
+    def is_like(self, other: "Routine") -> bool:
+        """Whether the memories of the other routine have the same layouts, one by one."""
+        mine, its = self._program.memories, other._program.memories
+        equal = self._program.library.equal
+        return len(mine) == len(its) and all(equal(a.descriptor, b.descriptor) for a, b in zip(mine, its, strict=True))
+
     def __call__(self, *arrays: Array) -> None:
         """Run the routine, which writes its results into the arrays.
 

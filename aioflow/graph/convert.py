@@ -13,6 +13,7 @@ from aioflow.tensors.shape import Dimension, TensorShape
 
 if TYPE_CHECKING:
     from aioflow.graph.indexed_slices import IndexedSlices
+    from aioflow.library.ragged.tensor import RaggedTensor
     from aioflow.library.variables import Variable
 
 T_co = TypeVar("T_co", covariant=True)
@@ -34,7 +35,7 @@ class Nested(Protocol[T_co]):
 
 # `help` shows the names alone: at run time each alias is a NewType, which prints as its name.
 if TYPE_CHECKING:
-    InGraph: TypeAlias = Tensor | Variable | IndexedSlices
+    InGraph: TypeAlias = Tensor | Variable | IndexedSlices | RaggedTensor
     Values: TypeAlias = InGraph | SupportsArray | np.generic
     NumberLike: TypeAlias = Values | complex | Dimension | TensorShape | Nested["NumberLike"]
     TextLike: TypeAlias = Values | str | bytes | Nested["TextLike"]

@@ -12,23 +12,23 @@ a node to the default graph. `@matmul.gradient`, `@matmul.kernel(CPU, GPU)`, `@m
 import dataclasses
 import inspect
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeVar, overload
 
-from aioflow.graph.building import add_user_line, get_default_graph, graph_to_build_in, with_text
-from aioflow.graph.convert import convert_to_tensor
+from aioflow.graph.arguments import converted, graph_of
+from aioflow.graph.building import add_user_line, with_text
+from aioflow.graph.composed import Composed, composed_in, key_of
+from aioflow.graph.empty_lists import with_empty_lists
 from aioflow.graph.gpu_dtypes import gpu_computes
 from aioflow.graph.graph import Graph
 from aioflow.graph.kernel import Kernel
 from aioflow.graph.operation import Attrs, Operation, Tensor, user_line
-from aioflow.graph.params import OLD_NAMES, Like, Param, Prefer, attribute_of, names_of, params_of, signature_of
+from aioflow.graph.params import OLD_NAMES, Prefer, attribute_of, names_of, params_of, signature_of
 from aioflow.graph.params import Indices as Indices
 from aioflow.graph.params import Ints as Ints
 from aioflow.graph.params import T as T
-from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.lazy import Registry
 from aioflow.tensors.dtypes import DeviceKind, DType, Spec
-from aioflow.tensors.recursion import DEEPEST
 
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -75,7 +75,6 @@ class Op(Generic[R]):
         self.cost_rule: Callable[..., float] | None = None
         self.check_rule: Callable[..., None] | None = None
         self.bytes_rule: Callable[..., int] | None = None
-        self._sparse_rule: Callable[..., Any] | None = None
         self._dynamic_rule: Callable[..., R] | None = None
         self._dynamic: frozenset[str] = frozenset()
         self.moves = False
@@ -113,9 +112,17 @@ class Op(Generic[R]):
         self.check_rule = rule
         return rule
 
-    def of_sparse(self, rule: Callable[..., Any]) -> None:
-        """Declare how the op is composed of others where its first argument is a SparseTensor."""
-        self._sparse_rule = rule
+    def of(self, kind: type[Composed]) -> Callable[[F], F]:
+        """Declare how the op is composed of others where an argument is of that class, as a SparseTensor.
+
+        The rule takes the op's parameters by position, as given.
+        """
+
+        def declare(rule: F) -> F:
+            kind.rules[key_of(self)] = rule
+            return rule
+
+        return declare
 
     def dynamic(self, *params: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
         """Declare how the op is composed of others where one of these attributes is a tensor that only a run knows.
@@ -210,18 +217,24 @@ class Op(Generic[R]):
         try:
             values, given_name = self._arguments(args, kwargs)
             name = name or given_name
-            graph = _graph_of(values)
-            if self._sparse_rule is not None and isinstance(values[0], SparseTensor):
-                return self._compose(self._sparse_rule, graph, values, name)
+            graph = graph_of(values)
             tensors = [v for v, p in zip(values, self.params, strict=True) if p.role != "attr"]
+            plain = all(type(value) is Tensor for value in tensors)
+            if not plain and (composed := composed_in(tensors)) is not None:
+                rule = composed.rule_for(self, self.elementwise)
+                if rule is not None:
+                    return self._compose(rule, graph, values, name)
             if self._dynamic_rule is not None and self._has_dynamic(values):
-                return self._compose(self._dynamic_rule, graph, self._converted(graph, values), name)
-            if all(type(value) is Tensor for value in tensors):
+                return self._compose(self._dynamic_rule, graph, converted(self.name, self.params, graph, values), name)
+            if plain:
                 return self._build(graph, values, name)
-            with graph.transaction():
-                return self._build(graph, self._converted(graph, values), name)
+            return with_empty_lists(lambda given: self._built(graph, given, name), self.params, values)
         except (TypeError, ValueError, RecursionError) as error:
             raise add_user_line(error, self.name, *args, *kwargs.values()) from error
+
+    def _built(self, graph: Graph, values: list[Any], name: str | None) -> R:
+        with graph.transaction():
+            return self._build(graph, converted(self.name, self.params, graph, values), name)
 
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], str | None]:
         given = dict(zip(self._names, args, strict=False))
@@ -269,35 +282,6 @@ class Op(Generic[R]):
         except TypeError as error:
             raise TypeError(f"{error}; it is called as {self.name}({shown})") from None
         raise TypeError(f"it is called as {self.name}({shown}), and was given {args} {kwargs}")
-
-    def _converted(self, graph: Graph, values: list[Any]) -> list[Any]:
-        hints: dict[str, DType] = {}
-        for param, value in zip(self.params, values, strict=True):
-            if isinstance(param.marker, Like) and param.marker.group not in hints:
-                found = _dtype_of(value)
-                if found is not None:
-                    hints[param.marker.group] = found
-        converted = []
-        with graph.as_default():
-            for param, value in zip(self.params, values, strict=True):
-                converted.append(self._convert(param, value, hints))
-                if isinstance(param.marker, Like) and (found := _dtype_of(converted[-1])) is not None:
-                    hints.setdefault(
-                        param.marker.group, found
-                    )  # if all are literals, the first one determines the dtype
-        return converted
-
-    def _convert(self, param: Param, value: Any, hints: Mapping[str, DType]) -> Any:
-        if param.role == "attr":
-            return value
-        hint = hints.get(param.marker.group) if isinstance(param.marker, Like) else None
-        prefer = param.marker.dtype if isinstance(param.marker, Prefer) else None
-        try:
-            if param.role == "list":
-                return [convert_to_tensor(item, hint, preferred_dtype=prefer) for item in _sequence(value)]
-            return convert_to_tensor(value, hint, preferred_dtype=prefer)
-        except (TypeError, ValueError) as error:
-            raise with_text(error, f"{self.name}: argument {param.name!r}: {error}") from error
 
     def _build(self, graph: Graph, values: list[Any], name: str | None) -> R:
         inputs: list[Tensor] = []
@@ -453,35 +437,6 @@ class _Declare(Protocol):
     def __call__(self, rule: Callable[..., None]) -> Op[Operation]: ...
 
 
-# Arguments
-
-
-def _sequence(value: Any) -> Iterable[Any]:
-    if isinstance(value, (list, tuple)):
-        return value
-    raise TypeError(f"a list or tuple of tensors is needed, not {type(value).__name__}")
-
-
 def _built_at() -> str:
     line = user_line()
     return "" if line is None else f"\n  built at: {line[0]}:{line[1]} in {line[2]}"
-
-
-def _graph_of(values: list[Any]) -> Graph:
-    for value in values:
-        if type(value) is Tensor:
-            return graph_to_build_in(value.op.graph, value)
-        if type(value) is list or type(value) is tuple:
-            for item in value:
-                if type(item) is Tensor:
-                    return graph_to_build_in(item.op.graph, item)
-    found = next((v.graph for v in values if isinstance(getattr(v, "graph", None), Graph)), None)
-    return get_default_graph() if found is None else graph_to_build_in(found)
-
-
-def _dtype_of(value: Any, depth: int = 0) -> DType | None:
-    """Return the dtype of the first tensor in nested lists; None if they hold no tensor, or are nested too deep."""
-    if isinstance(value, (list, tuple)):
-        items = value if depth < DEEPEST else ()
-        return next((found for item in items if (found := _dtype_of(item, depth + 1)) is not None), None)
-    return value.dtype if isinstance(getattr(value, "dtype", None), DType) else None

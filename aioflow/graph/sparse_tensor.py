@@ -1,14 +1,15 @@
 """A tensor stored as its elements that are not zero, each with its position."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Never
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Never
 
+from aioflow.graph.composed import Composed, Rule
 from aioflow.graph.composites import COMPOSITES, Composite
 from aioflow.graph.convert import CONVERTERS, TensorLike, convert_to_tensor
 from aioflow.graph.default_session import current_session
-from aioflow.graph.numpy_functions import Symbolic
 from aioflow.graph.operation import Operation, Tensor, describe_line
 from aioflow.graph.operators import OPERATORS
+from aioflow.lazy import Registry
 from aioflow.name_hints import refuse
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import Array, DType, TensorShape
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from aioflow.graph.graph import Graph
 
 
-class SparseTensor(Symbolic):
+class SparseTensor(Composed):
     """The tensor of shape `dense_shape` whose element at position `indices[i]` is `values[i]`; all others are zero.
 
     `indices` is an int64 matrix [n, rank], `values` a vector [n] and `dense_shape` an int64 vector [rank]. By
@@ -36,6 +37,7 @@ class SparseTensor(Symbolic):
     """
 
     __slots__ = ("__weakref__", "dense_shape", "indices", "values")
+    rules: ClassVar[Registry[Rule]] = Registry()
 
     def __init__(self, indices: TensorLike, values: TensorLike, dense_shape: TensorLike) -> None:
         self.indices: Final[Tensor] = _integers(indices, "indices")

@@ -95,7 +95,7 @@ def from_sizes(made: Op[Any]) -> None:
 def keeps_zeros(*ops: Op[Tensor]) -> None:
     """Declare that such an op of one tensor is 0 at 0, so that of a SparseTensor it is a SparseTensor."""
     for made in ops:
-        made.of_sparse(lambda x, made=made: SparseTensor(x.indices, made(x.values), x.dense_shape))
+        made.of(SparseTensor)(lambda x, made=made: SparseTensor(x.indices, made(x.values), x.dense_shape))
 
 
 def elementwise(

@@ -209,8 +209,8 @@ def mish(x: NumberLike) -> Tensor:
     """The product x * tanh(softplus(x)) [Misra 2019].
 
     Examples:
-        >>> await session.run(af.activations.mish([-1.0, 2.0]))
-        array([-0.30340147,  1.9439589 ], dtype=float32)
+        >>> (await session.run(af.activations.mish([-1.0, 2.0]))).round(4)
+        array([-0.3034,  1.944 ], dtype=float32)
     """
     value = convert_to_tensor(x)
     product: Tensor = value * tanh(softplus(value))

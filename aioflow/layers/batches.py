@@ -106,7 +106,9 @@ class ArrayBatches:
 
 
 class GivenBatches:
-    """Batches that an iterable or an async iterable gives: inputs, or tuples of inputs, labels and weights.
+    """Batches that an iterable, an async iterable, or an object with numbered items gives.
+
+    A batch is inputs, or a tuple of inputs, labels and weights.
 
     What can be iterated again, such as a dataset, begins anew in each epoch. With `steps` it goes on in the next epoch,
     and begins anew where it ends. A generator always goes on, and is the caller's to close. Iterables that are not
@@ -125,7 +127,7 @@ class GivenBatches:
         self._epoch = 0
         self._used = self._skipped = self._done = 0
         """Batches used since it began; those to skip, used by an earlier training, in all and of the next epoch."""
-        self.count: Final = steps if steps is not None or not isinstance(given, Dataset) else _known_count(given)
+        self.count: Final = _known_count(given) if steps is None else steps
 
     async def epoch(self, what: str) -> AsyncGenerator[Batch, None]:
         """Yield the batches of an epoch, which errors call `what`.
@@ -212,8 +214,11 @@ class GivenBatches:
                 await iterator.aclose()
 
 
-def _known_count(dataset: Dataset) -> int | None:
-    count = dataset.cardinality()
+def _known_count(given: Any) -> int | None:
+    """The number of batches of a dataset, or of what has them by number; None if it is not known."""
+    if not isinstance(given, Dataset):
+        return len(given) if isinstance(given, _Numbered) else None
+    count = given.cardinality()
     if count == INFINITE_CARDINALITY:
         raise ValueError("the dataset has no end: give steps_per_epoch, or steps")
     return None if count == UNKNOWN_CARDINALITY else count
@@ -232,6 +237,30 @@ def _check(batch: Batch, first: Batch, name: str) -> None:
         raise ValueError(f"{name} has {batch.parts}, and batch 1 has {first.parts}: all batches have the same parts")
 
 
+class _Numbered:
+    """The batches of an object that has them by their numbers, as Keras' `PyDataset`s do.
+
+    After the last one it is told so by its `on_epoch_end`, if it has one.
+    """
+
+    def __init__(self, given: Any) -> None:
+        self._given: Final = given
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    def __iter__(self) -> Iterator[Any]:
+        for index in range(len(self._given)):
+            yield self._given[index]
+        end = getattr(self._given, "on_epoch_end", None)
+        if end is not None:
+            end()
+
+
+def _is_numbered(x: Any) -> bool:
+    return not isinstance(x, (AsyncIterable, Iterable)) and hasattr(x, "__getitem__") and hasattr(x, "__len__")
+
+
 def batches_of(
     x: Any, y: Any, weights: Any, batch_size: int | None, steps: int | None, shuffle: bool = False
 ) -> ArrayBatches | GivenBatches:
@@ -247,6 +276,7 @@ def batches_of(
     if are_arrays(x):
         everything = made_of(x, y, weights)
         return ArrayBatches(everything, 32 if batch_size is None else batch_size, shuffle, steps)
+    x = _Numbered(x) if _is_numbered(x) else x
     _check_iterable(x)
     if y is not None or weights is not None:
         raise TypeError("an iterable gives labels and weights itself: give x alone")

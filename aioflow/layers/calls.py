@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
+from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Operation, Tensor
 
 if TYPE_CHECKING:
@@ -90,16 +91,21 @@ _CALLS: Final = "__layer_calls"
 def record(call: Call, outputs: Sequence[Tensor]) -> None:
     """Remember which call made these tensors, if no earlier one did."""
     for tensor in outputs:
-        _calls(tensor).setdefault((tensor.op, tensor.index), call)
+        _calls(tensor.graph).setdefault((tensor.op, tensor.index), call)
 
 
 def made_by(tensor: Tensor) -> Call | None:
     """The call of a layer that made a tensor; None if an operation outside of layers did."""
-    return _calls(tensor).get((tensor.op, tensor.index))
+    return _calls(tensor.graph).get((tensor.op, tensor.index))
 
 
-def _calls(tensor: Tensor) -> dict[tuple[Operation, int], Call]:
-    kept = tensor.graph.get_collection_ref(_CALLS)
+def calls_of(layer: object, graph: Graph) -> list[Call]:
+    """The calls of a layer in a graph, outside of other layers, in their order."""
+    return [call for call in dict.fromkeys(_calls(graph).values()) if call.layer is layer]
+
+
+def _calls(graph: Graph) -> dict[tuple[Operation, int], Call]:
+    kept = graph.get_collection_ref(_CALLS)
     if not kept:
         kept.append({})
     calls: dict[tuple[Operation, int], Call] = kept[0]

@@ -10,7 +10,7 @@ from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.constants import placeholder
 from aioflow.library.variables import Variable
 from aioflow.tensors import nest
-from aioflow.tensors.dtypes import Array, DType, as_dtype, float32, float64
+from aioflow.tensors.dtypes import Array, DType, TensorShape, as_dtype, float32, float64
 
 if TYPE_CHECKING:
     from aioflow.layers.trainable import Trainable
@@ -104,6 +104,22 @@ def input_like(array: Any, dtype: DType) -> Tensor:
     """A placeholder for batches like this array, for a model of that dtype."""
     single = array.dtype == np.float64 and dtype is not float64
     return placeholder(float32 if single else as_dtype(array.dtype), [None, *array.shape[1:]], name="input")
+
+
+def opened(tensor: Tensor, array: Any) -> TensorShape | None:
+    """The shape of the tensor with open sizes where those of the array differ; its own object if none does.
+
+    None if the array has another rank, or other features: the last axis of numbers that are no integers.
+    """
+    sizes, features = tensor.shape.sizes, tensor.dtype.is_floating or tensor.dtype.is_complex
+    if sizes is None or array.ndim != len(sizes):
+        return tensor.shape if sizes is None else None
+    differs = [size not in (None, given) for size, given in zip(sizes, array.shape, strict=True)]
+    if not any(differs):
+        return tensor.shape
+    if features and differs[-1]:
+        return None
+    return TensorShape([None if other else size for size, other in zip(sizes, differs, strict=True)])
 
 
 class Form(NamedTuple):

@@ -90,14 +90,15 @@ def _validation(given: Validation) -> Batches | None:
     return batches_of(data, None, None, given.batch_size, given.steps)
 
 
-def told(callbacks: Iterable[Callback] | None, verbose: int | str, bars: bool) -> list[Callback]:
+def told(callbacks: Callback | Iterable[Callback] | None, verbose: int | str, bars: bool) -> list[Callback]:
     """The callbacks, after the one that writes what `verbose` asks for: a bar for training, else a line at the end.
 
-    TypeError for callbacks that are not in a list, ValueError for another `verbose`.
+    TypeError for something that is no callback and no list of them, ValueError for another `verbose`.
     """
+    if isinstance(callbacks, Callback):
+        callbacks = [callbacks]
     if not isinstance(callbacks, Iterable | None) or isinstance(callbacks, (str, bytes)):
-        what = "a single one" if isinstance(callbacks, Callback) else safe_repr(callbacks)
-        raise TypeError(f"callbacks is a list of callbacks, not {what}")
+        raise TypeError(f"callbacks is a callback, or a list of these, not {safe_repr(callbacks)}")
     if not isinstance(verbose, (int, str)) or verbose not in ("auto", 0, 1, 2):
         raise ValueError(f"verbose is 'auto', 0, 1 or 2, not {safe_repr(verbose)}")
     shown: list[Callback] = []

@@ -16,7 +16,7 @@ from aioflow.layers.callbacks import BackupAndRestore, History
 from aioflow.layers.computation import Computation
 from aioflow.layers.fed import Batch
 from aioflow.layers.fit_settings import Batches, Data, Schedule
-from aioflow.layers.steps import Phase, Steps
+from aioflow.layers.steps import Phase, Phases, Steps
 from aioflow.net.wire.failures import first_error
 from aioflow.session import Session
 from aioflow.session.training_report import ReportPace, TrainingReport
@@ -154,11 +154,11 @@ class Training:
             running = await self._begun(first)
             line = BatchLine(batches, first, number, self._backs_up_before, lambda: self._model.stop_training)
             while not line.ended:
-                await self._work(running, line)
+                await self._work(self._running or running, line)
                 if not line.ended:
                     await self._back_up(epoch, line.number)
                     line.resume()
-        logs = await running.measured()
+        logs = await (self._running or running).measured()
         if self._validation is not None and self._schedule.validates(epoch):
             await self._callbacks.tell("on_test_begin", logs)
             found = await evaluated(self._model, self._session, self._validation, self._callbacks)
@@ -186,6 +186,9 @@ class Training:
         told = self._callbacks.hears("on_train_batch_begin", "on_train_batch_end")
         while (taken := await line.take()) is not None:
             number, batch = taken
+            if len(running.steps) == 1 and running.opens_for(batch):
+                running = await self._reopened(running, batch)
+                step = running.steps[0]
             if told:
                 async with self._telling:
                     await self._callbacks.tell("on_train_batch_begin", number, {})
@@ -232,6 +235,14 @@ class Training:
             await self._running.begin()
         return self._running
 
+    async def _reopened(self, old: "_Running", batch: Batch) -> "_Running":
+        """The epoch with steps for batches of other sizes, which go on with its sums and metrics."""
+        self._steps = await self._model.steps_for(self._model.in_order(batch), self._session)
+        phase = self._stack.enter_context(self._steps.training.taken())
+        self._running = _Running(self._model, self._session, phase)
+        await self._running.take_over(old)
+        return self._running
+
 
 async def evaluated(model: "Trainable", session: Session, batches: Batches, callbacks: CallbackList) -> Logs:
     """The mean loss and the metrics over all batches, of which the callbacks are told."""
@@ -243,6 +254,10 @@ async def evaluated(model: "Trainable", session: Session, batches: Batches, call
                     steps = await model.steps_for(model.in_order(batch), session)
                     running = _Running(model, session, stack.enter_context(steps.evaluation.taken()))
                     await running.begin()
+                if running.opens_for(batch):
+                    old, steps = running, await model.steps_for(model.in_order(batch), session)
+                    running = _Running(model, session, stack.enter_context(steps.evaluation.taken()))
+                    await running.take_over(old)
                 (step,) = running.steps
                 number = next(numbers)
                 await callbacks.tell("on_test_batch_begin", number, {})
@@ -253,14 +268,26 @@ async def evaluated(model: "Trainable", session: Session, batches: Batches, call
         return await running.measured()
 
 
+async def measured_batch(session: Session, phases: Phases, batch: Batch) -> Logs:
+    """The loss and the metrics of one batch, with which it trains if the phases are those of training."""
+    with phases.taken() as phase:
+        if phase.begin is not None:
+            await session.run(phase.begin)
+        computation, metrics = phase.computations[0], dict(phase.metrics)
+        loss, _ = await session.run([computation.loss, phase.updates[0]], computation.feeding(batch))
+        values = await session.run(metrics) if metrics else {}
+        return {"loss": float(loss), **{name: _number(value) for name, value in values.items()}}
+
+
 async def predicted(model: "Trainable", session: Session, batches: Batches, callbacks: CallbackList) -> Any:
     """The outputs for all batches, of which the callbacks are told, joined."""
-    step, found = None, list[Any]()
+    step, inputs, found = None, None, list[Any]()
     async with contextlib.aclosing(batches.epoch("the data")) as given:
         async for batch in given:
             batch = model.in_order(batch.without_labels())
-            if step is None:
+            if step is None or inputs is not model.inputs:  # a batch of other sizes gives the model other inputs
                 await model.initialize(model.weights, session)
+                inputs = model.inputs
                 step = session.make_callable(nest.flatten(model.outputs), feeds=nest.flatten(model.inputs))
             number = len(found)
             await callbacks.tell("on_predict_batch_begin", number, {})
@@ -278,6 +305,8 @@ class _Running:
     """
 
     def __init__(self, model: "Trainable", session: Session, phase: Phase) -> None:
+        self._model: Final = model
+        self._inputs: Final = model.inputs
         self._session: Final = session
         self._phase: Final = phase
         self.steps: Final[Sequence[Step]] = [
@@ -292,6 +321,20 @@ class _Running:
         self._total, self._count = 0.0, 0
         if self._phase.begin is not None:
             await self._session.run(self._phase.begin)
+
+    def opens_for(self, batch: Batch) -> bool:
+        """Whether the model gets inputs of other sizes for this batch, as it does if its first batch gave them."""
+        if self._model.is_open:
+            self._model.compose(batch)
+        return self._model.inputs is not self._inputs
+
+    async def take_over(self, old: "_Running") -> None:
+        """Begin with the sums and the metrics of an epoch that had other steps."""
+        await self.begin()
+        self._total, self._count = old.sums
+        if old._phase.state:
+            values = await self._session.run(old._phase.state)
+            await self._model.assign_all(self._phase.state, values, self._session)
 
     def add(self, loss: float, size: int) -> None:
         """Count the loss of a batch of that size."""

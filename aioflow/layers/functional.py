@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from aioflow.graph.building import get_default_graph
+from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.subgraph import Body, bodies_of
 from aioflow.layers.calls import Call, made_by
 from aioflow.layers.layer import Layer
 from aioflow.library.branches import cond
 from aioflow.library.loops import while_loop
+from aioflow.library.variables import Variable
 from aioflow.tensors import nest
 from aioflow.tensors.dtypes import TensorShape
 
@@ -36,6 +38,18 @@ class Composition:
     def layers(self) -> list[Layer]:
         """The layers that are called, each once, sources first; also those inside branches and loops."""
         return list(dict.fromkeys([layer for step in self._steps for layer in _layers_of(step)]))
+
+    def variables(self) -> list[Variable]:
+        """The variables that a run of the outputs uses for given inputs, in the order in which they were made."""
+        ends = {_key(tensor) for tensor in self._inputs}
+        waiting = [output for output in self._outputs if _key(output) not in ends]
+        found = {tensor.op for tensor in waiting}
+        while waiting:
+            new = [each for each in waiting.pop().op.inputs if _key(each) not in ends and each.op not in found]
+            found.update(each.op for each in new)
+            waiting += new
+        graph = self._outputs[0].graph.root
+        return [each for each in graph.get_collection(GraphKeys.GLOBAL_VARIABLES) if each.op in found]
 
     def repeated(self, inputs: Iterable[Tensor]) -> list[Tensor]:
         """The outputs for other inputs."""

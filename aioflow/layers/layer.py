@@ -17,6 +17,7 @@ from aioflow.kernels.array.shapes import shape
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.no_nan import div_no_nan
 from aioflow.layers import by_name, calls
+from aioflow.layers.called import Called
 from aioflow.layers.masks import give_masks, masks_of
 from aioflow.layers.numbers import sizes, switch
 from aioflow.layers.regularizers import Regularizer
@@ -30,7 +31,7 @@ from aioflow.tensors.recursion import safe_repr
 from aioflow.tensors.shape import ShapeLike, TensorShape
 
 
-class Layer:
+class Layer(Called):
     """Weights, and a function of tensors that uses them.
 
     A layer is called with a tensor, or a structure of tensors. The first call makes its weights, for the shapes of its
@@ -220,6 +221,7 @@ class Layer:
         if _inside.get() is None:
             given = arguments if training is None else {**arguments, "training": training}
             calls.record(calls.Call(self, tensors, given, outputs), nest.flatten(outputs))
+            self._called_in = graph
         return outputs
 
     def _remember(self) -> None:

@@ -53,7 +53,9 @@ class Model(Trainable):
         model = af.Model(inputs=x, outputs=y)
 
     With `inputs` and `outputs` the model is all that leads from the ones to the others: calls of layers, and the
-    operations between them. Called with other inputs it repeats these. Without them, a subclass defines `call`.
+    operations between them. Called with other inputs it repeats these. Its weights are those of the layers, and all
+    variables that the operations use, such as those of a model that `af.onnx.load` has built. Without inputs and
+    outputs, a subclass defines `call`.
 
     Attributes:
         inputs: the inputs of the composition; None for a subclass.
@@ -80,12 +82,29 @@ class Model(Trainable):
             for what, given in (("inputs", inputs), ("outputs", outputs)):
                 _check_tensors(what, given)
             self._composition = Composition(nest.flatten(inputs), nest.flatten(outputs))
+            inside = {weight for layer in self.layers for weight in layer.weights}
+            self._own += [variable for variable in self._composition.variables() if variable not in inside]
             self.built = True
 
     @property
     def layers(self) -> list[Layer]:
         """Its layers, sources first."""
         return super().layers if self._composition is None else self._composition.layers
+
+    @property
+    def input(self) -> Any:
+        """Its inputs. AttributeError before they are known."""
+        return self._known("input", self.inputs)
+
+    @property
+    def output(self) -> Any:
+        """Its outputs. AttributeError before they are known."""
+        return self._known("output", self.outputs)
+
+    def _known(self, what: str, given: Any) -> Any:
+        if given is None:
+            raise AttributeError(f"{self.name!r} has no {what} yet: a model has one once it was called, or trained")
+        return given
 
     def call(self, inputs: Any, training: bool = False) -> Any:
         """The outputs for these inputs. ValueError if they have another structure than those of the model."""

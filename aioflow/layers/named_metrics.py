@@ -11,6 +11,7 @@ from aioflow.library.losses.objectives import beside
 from aioflow.library.metrics import accuracies, curves, decisions, f_scores, fits, loss_means
 from aioflow.library.metrics.means import mean
 from aioflow.library.metrics.metric import Metric
+from aioflow.tensors.class_names import known_name
 from aioflow.tensors.dtypes import float32
 from aioflow.tensors.recursion import safe_repr
 
@@ -35,7 +36,8 @@ def metric_of(given: Any, labels: Tensor, predictions: Tensor) -> NamedMetric:
     """
     check_metric(given)
     if isinstance(given, str):
-        name = _accuracy_for(labels, predictions) if given.lower() in _ACCURACY else given.lower()
+        name = known_name(given, _KNOWN) or given
+        name = _accuracy_for(labels, predictions) if name in _ACCURACY else name
         return NamedMetric(given, _named(name))
     if isinstance(given, type) and issubclass(given, Metric):
         given = given()
@@ -50,9 +52,8 @@ def check_metric(given: Any) -> None:
         if not callable(given):
             raise TypeError(f"a metric is a name or a function of labels and predictions, not {safe_repr(given)}")
         return
-    known = [*_CLASSES, *NAMES, *_ACCURACY]
-    if given.lower() not in known:
-        close = difflib.get_close_matches(given.lower(), known, 1)
+    if known_name(given, _KNOWN) is None:
+        close = difflib.get_close_matches(given.lower(), _KNOWN, 1)
         raise ValueError(f"no metric is named {given!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
 
 
@@ -110,3 +111,5 @@ _CLASSES: Final[Mapping[str, Callable[[], Metric]]] = {
     "true_positives": decisions.TruePositives,
 }  # fmt: skip
 """The metrics by name, besides the means of losses."""
+_KNOWN: Final = (*_CLASSES, *NAMES, *_ACCURACY)
+"""All names of metrics."""

@@ -12,7 +12,7 @@ from aioflow.graph.graph import Graph
 from aioflow.session import Session
 
 if TYPE_CHECKING:
-    from aioflow.layers.trainable import Trainable
+    from aioflow.layers.stored_weights import StoredWeights
 
 _OPEN: Final = "__model_sessions"
 """The collection of a graph that holds the open ones."""
@@ -27,10 +27,10 @@ class OwnSession:
 
     def __init__(self, graph: Graph) -> None:
         self.session: Final = Session(graph=graph, config=Config(allow_soft_placement=True))
-        self._users: Final[weakref.WeakSet[Trainable]] = weakref.WeakSet()
+        self._users: Final[weakref.WeakSet[StoredWeights]] = weakref.WeakSet()
 
     @classmethod
-    def of(cls, model: "Trainable") -> "OwnSession":
+    def of(cls, model: "StoredWeights") -> "OwnSession":
         """The open one of the graph of the model, else a new one."""
         kept = _open_ones(model.graph)
         found = next((each for each in kept if not each.session.closed), None) or cls(model.graph)
@@ -38,7 +38,7 @@ class OwnSession:
         found._users.add(model)
         return found
 
-    async def leave(self, model: "Trainable") -> None:
+    async def leave(self, model: "StoredWeights") -> None:
         """Close the session, unless another model uses it."""
         self._users.discard(model)
         if not self._users:

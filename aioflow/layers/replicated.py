@@ -18,7 +18,7 @@ from aioflow.layers.distribute import Strategy
 from aioflow.layers.fed import Batch, Form, fed
 from aioflow.layers.layer import Layer
 from aioflow.layers.masks import give_masks, mask_of
-from aioflow.layers.summed_losses import summed_loss
+from aioflow.layers.summed_losses import check_terms, summed_loss
 from aioflow.library.control import device
 from aioflow.library.variables import Variable
 from aioflow.tensors import nest
@@ -101,7 +101,9 @@ class Replicas:
             pairs = zip(parts, settings.factors, strict=True)
             chosen = [part * factor for part, factor in pairs if part is not None]
             added = [multiply_no_nan(loss, tower.rows / rows) for loss in tower.losses]
-            return add_n([*chosen, *added, *([] if number else model.losses)])
+            terms = [*chosen, *added, *([] if number else model.losses)]
+            check_terms(terms, model.name)
+            return add_n(terms)
 
     def _update(
         self, losses: Sequence[Tensor], loss: Tensor, weights: Sequence[Variable], counter: Variable | None

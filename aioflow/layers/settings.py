@@ -76,7 +76,7 @@ class Settings(NamedTuple):
 def check_labels(batch: Batch, settings: Settings, model: str) -> None:
     """Raise ValueError unless there are labels and weights for the outputs of the model that need them."""
     wanted = len(settings.losses)
-    if len(batch.labels) != wanted:
+    if len(batch.labels) != wanted and (batch.labels or any(map(settings.reads_labels, range(wanted)))):
         raise ValueError(f"{model!r} has {wanted} outputs, and {len(batch.labels)} arrays of labels were given")
     if len(batch.weights) not in (0, 1, wanted):
         raise ValueError(f"{model!r} has {wanted} outputs, and {len(batch.weights)} arrays of weights were given")
@@ -103,15 +103,12 @@ def settings_of(outputs: Any, loss: Any, loss_weights: Any, metrics: Any, weight
 
 
 def _losses(given: Any, outputs: Any) -> list[Any]:
-    """A loss for each output; None for one that has None. ValueError if a key is missing, or no output has a loss."""
+    """A loss for each output; None for one that has None. ValueError if a key is missing."""
     if isinstance(given, Mapping) and _is_flat(outputs):
         missing = [name for name in output_names(outputs) or () if name not in given]
         if missing:
             raise ValueError(f"loss has no key for {', '.join(missing)}: give each output a loss, or None")
-    found = _for_each("loss", given, outputs)
-    if all(each is None for each in found):
-        raise ValueError("loss is None for all outputs: give one of them a loss")
-    return found
+    return _for_each("loss", given, outputs)
 
 
 def _lists(what: str, given: Any, outputs: Any) -> list[list[Any]]:

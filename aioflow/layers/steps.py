@@ -16,6 +16,7 @@ from aioflow.layers.fed import Batch, Form, fed
 from aioflow.layers.masks import mask_of
 from aioflow.layers.measuring import measured
 from aioflow.layers.settings import Optimizing, Settings
+from aioflow.layers.summed_losses import check_terms
 from aioflow.library.control import group
 from aioflow.library.metrics.state import SharedVariables
 from aioflow.library.state import variables_initializer
@@ -36,6 +37,7 @@ class Phase(NamedTuple):
         metrics: the values of the metrics by name.
         begin: sets the metrics back, and makes copies of weights equal; None if there are none.
         equalize: makes copies of weights equal; None if there are none.
+        state: the variables of the metrics.
     """
 
     computations: Sequence[Computation]
@@ -43,6 +45,7 @@ class Phase(NamedTuple):
     metrics: Mapping[str, Tensor]
     begin: Operation | None
     equalize: Operation | None
+    state: Sequence[Variable]
 
 
 class Phases:
@@ -86,7 +89,7 @@ class Phases:
             *([equalize] if equalize else []),
         ]
         (metrics, _), updates = built[0], [update for _, update in built]
-        return Phase(self.computations, updates, metrics, group(*begin) if begin else None, equalize)
+        return Phase(self.computations, updates, metrics, group(*begin) if begin else None, equalize, reset)
 
 
 def _check_shared(graph: Graph, before: set[Variable], own: Sequence[Variable]) -> None:
@@ -174,10 +177,11 @@ def _losses(settings: Settings, batch: Batch, outputs: Sequence[Tensor]) -> list
 def _whole_loss(
     model: "Trainable", settings: Settings, losses: Sequence[Tensor | None], effects: calls.Effects
 ) -> Tensor:
-    """The sum of the losses of outputs, times their factors, and of all that layers add."""
+    """The sum of the losses of outputs, times their factors, and of all that layers add. ValueError for no term."""
     pairs = [(loss, factor) for loss, factor in zip(losses, settings.factors, strict=True) if loss is not None]
     parts = [loss if factor == 1 else loss * factor for loss, factor in pairs]
     terms = [*parts, *effects.losses, *model.losses]
+    check_terms(terms, model.name)
     return terms[0] if len(terms) == 1 else add_n(terms)
 
 

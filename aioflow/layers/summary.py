@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from aioflow.layers.layer import Layer
+from aioflow.library.variables import Variable
 from aioflow.tensors.dtypes import TensorShape
 
 if TYPE_CHECKING:
@@ -28,8 +28,13 @@ def describe(model: "Model") -> Iterator[str]:
 
 
 def layer_rows(model: "Model") -> list[tuple[str, ...]]:
-    """The layers, as rows below `HEAD`."""
-    return [_row(layer) for layer in model.layers]
+    """The layers, as rows below `HEAD`, and the variables that belong to none of them."""
+    of_layers = {weight for layer in model.layers for weight in layer.weights}
+    others = [weight for weight in model.weights if weight not in of_layers]
+    rows = [
+        _row(f"{layer.name} ({type(layer).__name__})", layer.output_shapes, layer.weights) for layer in model.layers
+    ]
+    return [*rows, *([_row("outside of layers", [], others)] if others else [])]
 
 
 def total(model: "Model") -> str:
@@ -38,10 +43,10 @@ def total(model: "Model") -> str:
     return f"Parameters: {model.count_params():,}, of them trainable: {trained:,}"
 
 
-def _row(layer: Layer) -> tuple[str, ...]:
-    outputs, weights = layer.output_shapes, [weight.shape for weight in layer.weights]
-    count = sum(weight.num_elements() or 0 for weight in weights)
-    return f"{layer.name} ({type(layer).__name__})", _listed(outputs), _listed(weights), f"{count:,}"
+def _row(name: str, outputs: Sequence[TensorShape], weights: Sequence[Variable]) -> tuple[str, ...]:
+    shapes = [weight.shape for weight in weights]
+    count = sum(shape.num_elements() or 0 for shape in shapes)
+    return name, _listed(outputs), _listed(shapes), f"{count:,}"
 
 
 def _listed(shapes: Sequence[TensorShape]) -> str:

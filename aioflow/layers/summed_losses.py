@@ -1,5 +1,6 @@
 """The losses of an output for a share of a batch, to be added to those of other shares."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from aioflow.graph.operation import Tensor
@@ -43,3 +44,11 @@ def summed_loss(loss: Loss, labels: Tensor, output: Tensor, weights: Tensor | No
     mask = mask_of(output)
     losses = loss.weighted(labels, output, weights, mask)
     return SummedLoss(multiply_no_nan(losses, rows) if losses.shape.ndims == 0 else losses, mask)
+
+
+def check_terms(terms: Sequence[Tensor], model: str) -> None:
+    """Raise ValueError if a loss would be the sum of nothing."""
+    if not terms:
+        raise ValueError(
+            f"{model!r} has no loss: compile it with one, or let a layer add one by add_loss, or regularize a weight"
+        )

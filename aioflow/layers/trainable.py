@@ -1,15 +1,10 @@
 """`compile`, `fit`, `evaluate`, `predict` of a model, and the session that its weights live in."""
 
 import contextlib
-import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
-from aioflow.files.byte_count import Progress
-from aioflow.graph.building import get_default_graph
-from aioflow.graph.default_session import default_session
-from aioflow.graph.graph import Graph
+from aioflow.kernels.array.constants import placeholder
 from aioflow.layers import fitting
 from aioflow.layers.arrangement import Arrangement
 from aioflow.layers.batches import batches_of
@@ -18,47 +13,34 @@ from aioflow.layers.callbacks import History
 from aioflow.layers.class_weights import check_class_weight, with_class_weights
 from aioflow.layers.conversion import batch_of
 from aioflow.layers.distribute import Strategy, checked_strategy
-from aioflow.layers.fed import Batch, Form, Keys, form_of, input_like, value_of
+from aioflow.layers.fed import Batch, Form, Keys, form_of, input_like, opened
 from aioflow.layers.fit_settings import Schedule, Validation, data_of, told
-from aioflow.layers.layer import Layer, undone_on_failure
-from aioflow.layers.numbers import at_least, is_sequence, switch
-from aioflow.layers.own_session import OwnSession
+from aioflow.layers.layer import undone_on_failure
+from aioflow.layers.numbers import at_least, switch
 from aioflow.layers.part_names import output_names
-from aioflow.layers.recurrent_loop import STATES
 from aioflow.layers.settings import Optimizing, Settings, check_labels, check_optimizer, settings_of
 from aioflow.layers.steps import Steps
-from aioflow.library.control import group
-from aioflow.library.state import report_uninitialized_variables
+from aioflow.layers.stored_weights import StoredWeights
 from aioflow.library.variables import Variable
 from aioflow.session import Session
 from aioflow.tensors import nest
-from aioflow.tensors.dtypes import Array, float64
-from aioflow.tensors.recursion import safe_repr
-from aioflow.train.saver import Saver
+from aioflow.tensors.dtypes import float64
+from aioflow.train.optimizer import Optimizer
 
 
-class Trainable(Layer):
-    """A layer that can be trained and used by itself.
-
-    Its weights live in a session: the one given as `session=`, else the innermost one entered with `async with`, else
-    one that the models of a graph share. It closes with the last of them, by `await model.close()` or `async with
-    model:`. Weights without a value are initialized when the model is first used in a session.
-    """
+class Trainable(StoredWeights):
+    """A layer that can be trained and used by itself."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.inputs: Any = None
-        self.outputs: Any = None
         self.stop_training = False
+        self.is_open = False
         self._compiled: tuple[Any, ...] | None = None
         self._settings: Settings | None = None
         self._steps: dict[Form, Steps] = {}
-        self._own_session: OwnSession | None = None
         self._optimizer: Any = None
         self._strategy: Strategy | None = None
         self._optimizing: Optimizing | None = None
-        self._kept: dict[Any, Any] = {}
-        self._ready: weakref.WeakKeyDictionary[Session, set[Any]] = weakref.WeakKeyDictionary()
 
     def _takes_double(self) -> bool:
         inputs = [] if self.inputs is None else nest.flatten(self.inputs)
@@ -81,7 +63,8 @@ class Trainable(Layer):
             optimizer: a name such as "adam", or an `af.train.Optimizer`.
             loss: a name such as "mse", an object of `af.losses`, or a function (labels, predictions) -> losses; for
                 several outputs a structure of these like that of the outputs, a dict by their names, or one for all.
-                None in it leaves the output out of the loss.
+                None in it leaves the output out of the loss. With None alone the loss is what layers add by `add_loss`
+                and the penalties of weights.
             metrics: a list of names such as "accuracy", or functions (labels, predictions) that give a tensor or, as
                 those of `af.metrics`, a value and its update; for several outputs a structure of lists.
             loss_weights: a factor for each loss, in the same forms.
@@ -112,17 +95,14 @@ class Trainable(Layer):
         self._kept.clear()
 
     @property
+    def optimizer(self) -> Optimizer:
+        """The optimizer. RuntimeError before `compile`."""
+        return self._optimize().optimizer
+
+    @property
     def learning_rate(self) -> Variable | None:
         """The learning rate, if the optimizer was given by its name; else None. RuntimeError before `compile`."""
         return self._optimize().rate
-
-    @property
-    def graph(self) -> Graph:
-        """The graph of its inputs and weights; the default graph before they are known."""
-        if self.inputs is not None:
-            graph: Graph = nest.flatten(self.inputs)[0].graph
-            return graph
-        return self.weights[0].graph if self.weights else get_default_graph().root
 
     # Training and use
 
@@ -133,7 +113,7 @@ class Trainable(Layer):
         batch_size: int | None = None,
         epochs: int = 1,
         verbose: int | str = "auto",
-        callbacks: Iterable[Callback] | None = None,
+        callbacks: Callback | Iterable[Callback] | None = None,
         validation_split: float = 0.0,
         validation_data: Any = None,
         shuffle: bool = True,
@@ -157,7 +137,7 @@ class Trainable(Layer):
             batch_size: the elements of a step, 32 by default. The last batch of an epoch may have fewer.
             epochs: the number of the last epoch.
             verbose: 0 writes nothing, 1 draws a bar, 2 writes a line for each epoch; "auto" draws a bar in a terminal.
-            callbacks: see `af.callbacks`.
+            callbacks: a callback or a list of them, see `af.callbacks`.
             validation_split: the part of the arrays, from their end, for validation only; not with `validation_data`.
             validation_data: (inputs, labels) or (inputs, labels, weights), or batches as for `x`.
             shuffle: whether arrays are trained in a new random order in each epoch.
@@ -202,7 +182,7 @@ class Trainable(Layer):
         verbose: int | str = 0,
         sample_weight: Any = None,
         steps: int | None = None,
-        callbacks: Iterable[Callback] | None = None,
+        callbacks: Callback | Iterable[Callback] | None = None,
         return_dict: bool = False,
         session: Session | None = None,
     ) -> Any:
@@ -221,9 +201,7 @@ class Trainable(Layer):
                 await shown.tell("on_test_begin", {})
                 found = await fitting.evaluated(self, used, batches, shown)
                 await shown.tell("on_test_end", found)
-        if by_name:
-            return found
-        return list(found.values()) if len(found) > 1 else found["loss"]
+        return _results(found, by_name)
 
     async def predict(
         self,
@@ -231,7 +209,7 @@ class Trainable(Layer):
         batch_size: int | None = None,
         verbose: int | str = 0,
         steps: int | None = None,
-        callbacks: Iterable[Callback] | None = None,
+        callbacks: Callback | Iterable[Callback] | None = None,
         session: Session | None = None,
     ) -> Any:
         """The outputs for all elements, in use, joined along the batch; arguments as for `fit`."""
@@ -245,49 +223,41 @@ class Trainable(Layer):
                 await shown.tell("on_predict_end", {})
         return found
 
-    async def train_on_batch(self, x: Any, y: Any, sample_weight: Any = None, session: Session | None = None) -> float:
-        """Take one step of training, and return its loss."""
-        self._check_compiled()
-        used, batch = self._session_for(session), self.in_order(batch_of((x, y, sample_weight)))
-        training = (await self.steps_for(batch, used)).training.computations[0]
-        if training.equalize is not None:
-            await used.run(training.equalize)
-        loss, *_ = await used.run([training.loss, *training.updates], training.feeding(batch))
-        return float(loss)
+    async def train_on_batch(
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        class_weight: Mapping[Any, Any] | None = None,
+        return_dict: bool = False,
+        session: Session | None = None,
+    ) -> Any:
+        """Take one step of training. Returns its loss and the metrics of the batch, as `evaluate` does."""
+        given, weighting = batch_of((x, y, sample_weight)), self._weighting(class_weight)
+        batch = given if weighting is None else weighting(given)
+        return await self._on_batch(batch, True, return_dict, session)
 
-    async def test_on_batch(self, x: Any, y: Any, sample_weight: Any = None, session: Session | None = None) -> float:
-        """The loss of one batch, in use."""
+    async def test_on_batch(
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        return_dict: bool = False,
+        session: Session | None = None,
+    ) -> Any:
+        """The loss and the metrics of one batch, in use, as `evaluate` returns them."""
+        return await self._on_batch(batch_of((x, y, sample_weight)), False, return_dict, session)
+
+    async def _on_batch(self, given: Batch, training: bool, by_name: bool, session: Session | None) -> Any:
         self._check_compiled()
-        used, batch = self._session_for(session), self.in_order(batch_of((x, y, sample_weight)))
-        evaluation = (await self.steps_for(batch, used)).evaluation.computations[0]
-        return float(await used.run(evaluation.loss, evaluation.feeding(batch)))
+        used, batch = self._session_for(session), self.in_order(given)
+        steps = await self.steps_for(batch, used)
+        found = await fitting.measured_batch(used, steps.training if training else steps.evaluation, batch)
+        return _results(found, switch("return_dict", by_name))
 
     async def predict_on_batch(self, x: Any, session: Session | None = None) -> Any:
         """The outputs for one batch, in use."""
         return await self.predict(x, batch_size=len(batch_of(x).inputs[0]), session=session)
-
-    # Weights
-
-    async def get_weights(self, session: Session | None = None) -> list[Array]:
-        """The values of its weights, in their order."""
-        used = self._session_for(session)
-        await self.initialize(self.weights, used)
-        return list(await used.run(self.weights))
-
-    async def set_weights(self, weights: Sequence[Any], session: Session | None = None) -> None:
-        """Give its weights these values, in one step. ValueError if their number or shapes differ."""
-        variables = self.weights
-        if not is_sequence(weights):
-            raise TypeError(f"weights is a list with an array for each weight, not {safe_repr(weights)}")
-        if len(weights) != len(variables):
-            raise ValueError(f"{self.name!r} has {len(variables)} weights, and {len(weights)} values were given")
-        await self._assign(variables, weights, self._session_for(session))
-
-    async def reset_states(self, session: Session | None = None) -> None:
-        """Give the states of its stateful layers their first values, zeros, and sequences begin anew."""
-        used, kept = self._session_for(session), set(self.graph.get_collection(STATES))
-        await self.initialize(self.weights, used)
-        await used.run([weight.initializer for weight in self.weights if weight in kept])
 
     def changeable_rate(self) -> Variable:
         """The learning rate. ValueError unless the optimizer was given by its name."""
@@ -298,19 +268,7 @@ class Trainable(Layer):
 
     async def set_learning_rate(self, rate: float, session: Session | None = None) -> None:
         """Change the learning rate. ValueError unless the optimizer was given by its name."""
-        await self._assign([self.changeable_rate()], [at_least("rate", rate, 0)], self._session_for(session))
-
-    async def _assign(self, variables: Sequence[Variable], values: Sequence[Any], session: Session) -> None:
-        """Give the variables these values, by operations that are built once."""
-        key = "assign", *[id(variable) for variable in variables]
-        if key not in self._kept:
-            with self.graph.as_default():
-                fed = [value_of(variable) for variable in variables]
-                done = group(*[each.assign(value).op for each, value in zip(variables, fed, strict=True)])
-            self._kept[key] = fed, done
-        fed, done = self._kept[key]
-        await session.run(done, dict(zip(fed, values, strict=True)))
-        await self._copy_to_replicas(session)
+        await self.assign_all([self.changeable_rate()], [at_least("rate", rate, 0)], self._session_for(session))
 
     async def _copy_to_replicas(self, session: Session) -> None:
         """Give the copies of weights on other devices the values of the weights."""
@@ -321,57 +279,6 @@ class Trainable(Layer):
                     self._kept["copies"] = replicas.equalized(self.trainable_weights, slots=False)
             if self._kept["copies"] is not None:
                 await session.run(self._kept["copies"])
-
-    async def save_weights(self, path: str, session: Session | None = None, progress: Progress | None = None) -> str:
-        """Save its weights as a checkpoint, by their names. Returns its path. `af.train.Saver.save` has `progress`."""
-        used = self._session_for(session)
-        await self.initialize(self.weights, used)
-        return await self._saver().save(used, path, progress=progress)
-
-    async def load_weights(self, path: str, session: Session | None = None, progress: Progress | None = None) -> None:
-        """Restore its weights from a checkpoint. Nothing is changed if one is missing or has another shape."""
-        used = self._session_for(session)
-        await self._saver().restore(used, path, progress=progress)
-        await self._copy_to_replicas(used)
-
-    def _saver(self) -> Saver:
-        if "saver" not in self._kept:
-            if not self.weights:
-                raise ValueError(f"{self.name!r} has no weights yet: it makes them when it is first called")
-            with self.graph.as_default():
-                self._kept["saver"] = Saver({weight.op.name: weight for weight in self.weights}, max_to_keep=None)
-        saver: Saver = self._kept["saver"]
-        return saver
-
-    # The session
-
-    def _session_for(self, given: Session | None) -> Session:
-        """The session to use. TypeError if it is none, ValueError if it runs another graph."""
-        if not isinstance(given, Session | None):
-            raise TypeError(f"session is an af.Session, not {safe_repr(given)}")
-        entered = default_session.get()
-        session = given or (entered if isinstance(entered, Session) and entered.graph is self.graph else None)
-        if session is None:
-            if self._own_session is None or self._own_session.session.closed:
-                self._own_session = OwnSession.of(self)
-            return self._own_session.session
-        if session.graph is not self.graph:
-            raise ValueError(f"the session runs another graph than that of {self.name!r}")
-        return session
-
-    async def close(self) -> None:
-        """Leave the session of the models of the graph; the last one closes it, and with it the values of weights."""
-        if self._own_session is not None:
-            left, self._own_session = self._own_session, None
-            await left.leave(self)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     # Steps
 
@@ -412,6 +319,7 @@ class Trainable(Layer):
     def steps_like(self, batch: Batch) -> Steps:
         """The operations for batches like this one, which is in order, built if there are none yet."""
         check_labels(batch, self._chosen(), self.name)
+        batch = batch if batch.labels else batch._replace(labels=[None] * len(self._chosen().losses))
         form = form_of(batch, self.outputs)
         if form not in self._steps:
             optimizing = self._optimize()
@@ -420,17 +328,40 @@ class Trainable(Layer):
         return self._steps[form]
 
     def compose(self, batch: Batch) -> None:
-        """Call the model with placeholders like the inputs of this batch, if its outputs are not known yet."""
+        """Call the model with placeholders like the inputs of this batch, if its outputs are not known yet.
+
+        If an earlier batch was the model's first one, a batch of other sizes opens these sizes, where the model can be
+        called so: steps of a sequence, for example, and not features.
+        """
         if self.outputs is None:
             place = contextlib.nullcontext() if self._strategy is None else self._strategy.scope()
             with self.graph.as_default(), place, self.graph.transaction(), undone_on_failure():
                 dtype = next((layer.dtype for layer in self.layers), self.dtype)
                 inputs = [input_like(array, dtype) for array in batch.inputs]
                 given = _in_structure(inputs, batch.input_keys)
-                self.inputs, self.outputs = given, self(given)
+                self.inputs, self.outputs, self.is_open = given, self(given), True
         wanted = len(nest.flatten(self.inputs))
         if len(batch.inputs) != wanted:
             raise ValueError(f"{self.name!r} has {wanted} inputs, and {len(batch.inputs)} arrays were given")
+        if self.is_open:
+            self._open_for(batch)
+
+    def _open_for(self, batch: Batch) -> None:
+        """Call the model anew for inputs whose sizes are open where those of this batch differ, if it can be."""
+        now = nest.flatten(self.inputs)
+        found = [opened(tensor, array) for tensor, array in zip(now, batch.inputs, strict=True)]
+        if None in found or all(shape is tensor.shape for shape, tensor in zip(found, now, strict=True)):
+            return
+        try:
+            with self.graph.as_default(), self.graph.transaction(), undone_on_failure():
+                fixed = [placeholder(x.dtype, array.shape) for x, array in zip(now, batch.inputs, strict=True)]
+                self(nest.pack_sequence_as(self.inputs, fixed))  # a trial with all sizes known, which finds more errors
+                inputs = [placeholder(x.dtype, shape, name="input") for x, shape in zip(now, found, strict=True)]
+                given = nest.pack_sequence_as(self.inputs, inputs)
+                self.inputs, self.outputs = given, self(given)
+        except (TypeError, ValueError):
+            return  # the run says which sizes do not fit
+        self._forget_uses()
 
     async def prepare(self, session: Session) -> None:
         """Give the learning rate a value in the session, so that callbacks can read and change it."""
@@ -446,8 +377,8 @@ class Trainable(Layer):
         return self._optimizing
 
     def _check_compiled(self) -> None:
-        if self._compiled is None or self._compiled[0] is None:
-            raise RuntimeError(f"{self.name!r} has no loss: call compile(optimizer=, loss=, metrics=) first")
+        if self._compiled is None:
+            raise RuntimeError(f"{self.name!r} is not compiled: call compile(optimizer=, loss=, metrics=) first")
 
     def _chosen(self) -> Settings:
         if self._settings is None:
@@ -455,28 +386,12 @@ class Trainable(Layer):
             self._settings = settings_of(self.outputs, *self._compiled)
         return self._settings
 
-    async def initialize(self, variables: Sequence[Variable], session: Session) -> None:
-        """Initialize those of the variables that have no value in the session."""
-        key = "missing", *[id(variable) for variable in variables]
-        ready = self._ready.setdefault(session, set())
-        if key in ready:
-            return
-        if key not in self._kept:
-            with self.graph.as_default():
-                self._kept[key] = report_uninitialized_variables(variables)
-        missing = {bytes(name).decode() for name in await session.run(self._kept[key])}
-        if missing:
-            await session.run([each.initializer for each in variables if each.op.name in missing])
-        ready.add(key)
 
-    @contextlib.contextmanager
-    def _using(self, session: Session) -> Iterator[None]:
-        """If the block fails, the next use looks again which variables have a value: a task may have lost its own."""
-        try:
-            yield
-        except BaseException:
-            self._ready.pop(session, None)
-            raise
+def _results(found: Mapping[str, Any], by_name: bool) -> Any:
+    """Measured values as users get them: a dict, or a list of the loss and the metrics, or the loss alone."""
+    if by_name:
+        return dict(found)
+    return list(found.values()) if len(found) > 1 else found["loss"]
 
 
 def _in_structure(inputs: list[Any], keys: Keys) -> Any:

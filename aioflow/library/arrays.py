@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from aioflow.graph.building import transactional
+from aioflow.graph.composed import dispatching
 from aioflow.graph.convert import NumberLike, TensorLike, convert_to_tensor
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Tensor
@@ -73,6 +74,7 @@ def to_complex128(x: NumberLike, name: str | None = "ToComplex128") -> Tensor:
 
 
 @transactional
+@dispatching
 def where_v2(
     condition: TensorLike, x: TensorLike | None = None, y: TensorLike | None = None, name: str | None = None
 ) -> Tensor:
@@ -153,6 +155,7 @@ def is_numeric_tensor(tensor: TensorLike) -> bool:
 
 
 @transactional
+@dispatching
 def gather_nd(params: TensorLike, indices: NumberLike, name: str | None = None, batch_dims: int = 0) -> Tensor:
     """Return the elements or slices of `params` at the positions along the last axis of `indices`.
 

@@ -4,11 +4,13 @@ from aioflow.graph.building import transactional
 from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.shapes import shape
+from aioflow.kernels.control.assertions import assert_non_negative
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.no_nan import div_no_nan
 from aioflow.kernels.math.reduction import reduce_sum
-from aioflow.library.control import name_scope
-from aioflow.tensors.dtypes import FLOAT, float32
+from aioflow.library.control import name_scope, with_dependencies
+from aioflow.library.weights import align_weights
+from aioflow.tensors.dtypes import FLOAT, float32, float64
 
 
 @transactional
@@ -20,9 +22,15 @@ def compute_average_loss(
     """The sum of the losses, weighted, divided by the number of examples; 0 for no examples.
 
     Args:
-        per_example_loss: a floating tensor whose first axis is the examples.
-        sample_weight: numbers that the losses are multiplied with.
+        per_example_loss: numbers whose first axis is the examples; integers count as float64.
+        sample_weight: numbers that the losses are multiplied with. They may lack the last axis of the losses, or have
+            one of size 1 more.
         global_batch_size: the number of examples of all replicas; that of `per_example_loss` by default.
+
+    Raises:
+        ValueError: the losses have no axis, or `global_batch_size` has one.
+        TypeError: `global_batch_size` is no integer.
+        InvalidArgumentError: it is negative.
 
     Examples:
         >>> await session.run(af.nn.compute_average_loss([1.0, 3.0], global_batch_size=4))
@@ -30,12 +38,25 @@ def compute_average_loss(
     """
     with name_scope(None, "compute_average_loss"):
         losses = convert_to_tensor(per_example_loss, preferred_dtype=float32)
-        if losses.dtype not in FLOAT or losses.shape.ndims == 0:
-            raise ValueError(f"per_example_loss is a floating tensor with an axis of examples, not {losses!r}")
-        count = shape(losses)[0] if global_batch_size is None else convert_to_tensor(global_batch_size)
+        if losses.shape.ndims == 0:
+            raise ValueError(f"per_example_loss has an axis of examples, and {losses!r} has none")
+        losses = losses if losses.dtype in FLOAT else cast(losses, float64)
+        count = shape(losses)[0] if global_batch_size is None else _checked(convert_to_tensor(global_batch_size))
         if sample_weight is not None:
-            losses = losses * cast(convert_to_tensor(sample_weight), losses.dtype)
+            weights = align_weights(cast(convert_to_tensor(sample_weight), losses.dtype), losses)
+            losses = losses * weights
         return div_no_nan(reduce_sum(losses), cast(count, losses.dtype))
+
+
+def _checked(count: Tensor) -> Tensor:
+    """A number of examples. TypeError, ValueError or InvalidArgumentError if it cannot be one."""
+    if not count.dtype.is_integer:
+        raise TypeError(f"global_batch_size must be an integer, not {count.dtype.name}")
+    if count.shape.ndims not in (None, 0):
+        raise ValueError(f"global_batch_size must be one number, its shape is {count.shape}")
+    check = assert_non_negative(count, message="global_batch_size must not be negative")
+    made: Tensor = with_dependencies([check], count)
+    return made
 
 
 @transactional

@@ -8,12 +8,12 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.graph.building import get_default_graph, same_graph, transactional
+from aioflow.graph.composed import Composed
 from aioflow.graph.convert import CONVERTERS, TensorLike, convert_to_tensor
 from aioflow.graph.device_spec import DeviceSpec
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.scopes import DeviceFunction
-from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels.array.constants import identity, no_op
 from aioflow.library.resource_handle import outside
 from aioflow.library.variables import Variable
@@ -264,13 +264,13 @@ def with_dependencies(dependencies: Sequence[Any], output_tensor: TensorLike, na
 
 
 def is_tensor(x: TensorLike) -> bool:
-    """Whether it is a tensor, a variable, a SparseTensor or IndexedSlices.
+    """Whether it is a tensor, a variable, a SparseTensor, a RaggedTensor or IndexedSlices.
 
     Examples:
         >>> af.is_tensor(af.constant(1)), af.is_tensor(1)
         (True, False)
     """
-    return isinstance(x, (Tensor, Variable, SparseTensor, IndexedSlices))
+    return isinstance(x, (Tensor, Variable, Composed, IndexedSlices))
 
 
 _Conversion = Callable[..., Any]

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from aioflow.graph import scopes
 from aioflow.graph.building import get_default_graph, graph_to_build_in, transactional
+from aioflow.graph.composed import Composed
 from aioflow.graph.convert import convert_to_tensor
 from aioflow.graph.graph import Graph
 from aioflow.graph.indexed_slices import IndexedSlices
@@ -15,6 +16,7 @@ from aioflow.graph.subgraph import bodies_of, outermost_source
 from aioflow.kernels.state import variables
 from aioflow.kernels.state.variables import variable
 from aioflow.library.control import with_dependencies
+from aioflow.library.ragged.tensor import RaggedTensor
 from aioflow.tensors import dtypes, nest
 
 EXECUTIONS: Final = "critical_section_executions"
@@ -172,7 +174,7 @@ def _lock_of(handle: Tensor) -> tuple[str, str]:
 
 
 def _element(value: Any) -> Any:
-    kept = value is None or isinstance(value, (Tensor, Operation, IndexedSlices, SparseTensor))
+    kept = value is None or isinstance(value, (Tensor, Operation, IndexedSlices, Composed))
     return value if kept else convert_to_tensor(value)
 
 
@@ -181,4 +183,6 @@ def _after(dependencies: Sequence[Operation], leaf: Any) -> Any:
         return None
     if isinstance(leaf, SparseTensor):
         return SparseTensor(leaf.indices, with_dependencies(dependencies, leaf.values), leaf.dense_shape)
+    if isinstance(leaf, RaggedTensor):
+        return leaf.with_flat_values(with_dependencies(dependencies, leaf.flat_values))
     return with_dependencies(dependencies, leaf)

@@ -6,6 +6,7 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.graph.building import get_default_graph, transactional
+from aioflow.graph.composed import dispatching
 from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.graph.sparse_tensor import SparseTensor
@@ -30,6 +31,7 @@ from aioflow.tensors.dtypes import int64
 
 
 @transactional
+@dispatching
 def embedding_lookup(
     params: Variable | NumberLike | Sequence[Any],
     ids: NumberLike,
@@ -138,6 +140,7 @@ _COMBINERS: Final = ("mean", "sqrtn", "sum")
 
 
 @transactional
+@dispatching
 def embedding_lookup_sparse(
     params: NumberLike,
     sp_ids: SparseTensor,
@@ -196,6 +199,7 @@ def _beside(weights: Tensor, rows: Tensor) -> Tensor:
 
 
 @transactional
+@dispatching
 def safe_embedding_lookup_sparse(
     embedding_weights: Sequence[Any] | Any,
     sparse_ids: SparseTensor,

@@ -6,15 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, ParamSpec, TypeVar
 
 from aioflow.graph.building import get_default_graph, transactional, with_subject, with_text
+from aioflow.graph.composed import Composed
 from aioflow.graph.convert import convert_to_tensor
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Tensor
-from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels.array.shapes import shape
 from aioflow.kernels.control.assertions import Assert, assert_equal
 from aioflow.kernels.math.comparison import less
 from aioflow.library.control import with_dependencies
 from aioflow.library.loops import plain_loop
+from aioflow.library.ragged.tensor import RaggedTensor
 from aioflow.library.tensor_array import TensorArray
 from aioflow.tensors import nest
 from aioflow.tensors.dtypes import DType, as_dtype
@@ -55,7 +56,7 @@ def map_fn(
 
     Args:
         fn: a function of one row, in the structure of `elems`. It is called once, now, to build the body.
-        elems: a tensor, or a nested structure of tensors with equal numbers of rows.
+        elems: a tensor or RaggedTensor, or a nested structure of them with equal numbers of rows.
         dtype: the dtypes of the results of `fn`, in their structure; by default those of `elems`.
         parallel_iterations: see `while_loop`; 10 by default.
         back_prop: whether there is a gradient.
@@ -108,7 +109,7 @@ def scan(
 
     Args:
         fn: a function of the present value and of one row, in the structure of `elems`. It is called once, now.
-        elems: a tensor, or a nested structure of tensors with equal numbers of rows.
+        elems: a tensor or RaggedTensor, or a nested structure of them with equal numbers of rows.
         initializer: the value before the first row; by default the first row, and `fn` is applied from the second on.
         parallel_iterations: see `while_loop`.
         back_prop: whether there is a gradient.
@@ -217,7 +218,7 @@ class Rows:
     """
 
     structure: Any
-    arrays: list[TensorArray]
+    arrays: "list[TensorArray | _RaggedRows]"
     count: Any
 
     @property
@@ -236,13 +237,35 @@ def rows_of(elems: Any, what: str = "elems") -> Rows:
     if not leaves:
         raise ValueError(f"{what} has no tensor in it: {elems!r}")
     tensors = [_check_rows(f"{what}[{index}]", value) for index, value in enumerate(leaves)]
-    count = _count(tensors, what)
-    arrays = [TensorArray(tensor.dtype, count, clear_after_read=False).unstack(tensor) for tensor in tensors]
-    return Rows(elems, arrays, count)
+    count = _count([each.row_limits() if isinstance(each, RaggedTensor) else each for each in tensors], what)
+    return Rows(elems, [_rows(tensor, count) for tensor in tensors], count)
 
 
-def _check_rows(what: str, value: Any) -> Tensor:
-    if isinstance(value, (SparseTensor, IndexedSlices)):
+@dataclasses.dataclass(frozen=True, slots=True)
+class _RaggedRows:
+    """The rows of a RaggedTensor, which are read like those of a TensorArray."""
+
+    ragged: RaggedTensor
+
+    @property
+    def dtype(self) -> DType:
+        return self.ragged.dtype
+
+    def read(self, index: Any) -> Any:
+        """Return one row."""
+        return self.ragged[index]
+
+
+def _rows(tensor: Tensor | RaggedTensor, count: Any) -> "TensorArray | _RaggedRows":
+    if isinstance(tensor, RaggedTensor):
+        return _RaggedRows(tensor)
+    return TensorArray(tensor.dtype, count, clear_after_read=False).unstack(tensor)
+
+
+def _check_rows(what: str, value: Any) -> Tensor | RaggedTensor:
+    if isinstance(value, RaggedTensor):
+        return value
+    if isinstance(value, (Composed, IndexedSlices)):
         raise TypeError(f"{what} is {type(value).__name__}, which has no rows: use its component tensors")
     tensor = convert_to_tensor(value)
     if tensor.spec.rank == 0:

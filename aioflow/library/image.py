@@ -11,11 +11,12 @@ _face = Face(__name__, {
         "is_jpeg"
     ),
     "aioflow.kernels.image.resize": "resize_area resize_bicubic resize_bilinear resize_nearest_neighbor",
+    "aioflow.kernels.image.webp": "decode_webp",
     "aioflow.kernels.nn.patches": "extract_image_patches",
     "aioflow.library.decoding": "decode_image",
     "aioflow.library.image_boxes": (
-        "draw_bounding_boxes non_max_suppression non_max_suppression_overlaps non_max_suppression_padded "
-        "non_max_suppression_with_scores"
+        "combined_non_max_suppression draw_bounding_boxes non_max_suppression non_max_suppression_overlaps "
+        "non_max_suppression_padded non_max_suppression_with_scores"
     ),
     "aioflow.library.image_color": (
         "adjust_brightness adjust_contrast adjust_gamma adjust_hue adjust_saturation convert_image_dtype hsv_to_rgb "
@@ -28,6 +29,7 @@ _face = Face(__name__, {
         "resize_image_with_pad resize_images resize_with_crop_or_pad rgb_to_grayscale rot90 transpose transpose_image"
     ),
     "aioflow.library.image_jpeg": "adjust_jpeg_quality random_jpeg_quality",
+    "aioflow.library.image_parts": "extract_glimpse sample_distorted_bounding_box",
     "aioflow.library.image_similarity": "ssim ssim_multiscale",
     "aioflow.library.random": "random_crop",
 })  # fmt: skip

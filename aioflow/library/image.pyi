@@ -15,6 +15,7 @@ from aioflow.tensors.dtypes import DTypeLike, ShapeLike
 
 from aioflow.kernels.nn.patches import extract_image_patches as extract_image_patches
 from aioflow.library.decoding import decode_image as decode_image
+from aioflow.library.image_boxes import combined_non_max_suppression as combined_non_max_suppression
 from aioflow.library.image_boxes import draw_bounding_boxes as draw_bounding_boxes
 from aioflow.library.image_boxes import non_max_suppression as non_max_suppression
 from aioflow.library.image_boxes import non_max_suppression_overlaps as non_max_suppression_overlaps
@@ -63,22 +64,25 @@ from aioflow.library.image_geometry import transpose as transpose
 from aioflow.library.image_geometry import transpose_image as transpose_image
 from aioflow.library.image_jpeg import adjust_jpeg_quality as adjust_jpeg_quality
 from aioflow.library.image_jpeg import random_jpeg_quality as random_jpeg_quality
+from aioflow.library.image_parts import extract_glimpse as extract_glimpse
+from aioflow.library.image_parts import sample_distorted_bounding_box as sample_distorted_bounding_box
 from aioflow.library.image_similarity import ssim as ssim
 from aioflow.library.image_similarity import ssim_multiscale as ssim_multiscale
 from aioflow.library.random import random_crop as random_crop
 
 __all__ = ["ResizeMethod", "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue", "adjust_jpeg_quality",
-    "adjust_saturation", "central_crop", "convert_image_dtype", "crop_and_resize", "crop_to_bounding_box",
-    "decode_and_crop_jpeg", "decode_bmp", "decode_gif", "decode_image", "decode_jpeg", "decode_png",
-    "draw_bounding_boxes", "encode_jpeg", "encode_png", "extract_image_patches", "extract_jpeg_shape",
-    "extract_patches", "flip_left_right", "flip_up_down", "grayscale_to_rgb", "hsv_to_rgb", "image_gradients",
-    "is_jpeg", "non_max_suppression", "non_max_suppression_overlaps", "non_max_suppression_padded",
-    "non_max_suppression_with_scores", "pad_to_bounding_box", "per_image_standardization", "psnr", "random_brightness",
-    "random_contrast", "random_crop", "random_flip_left_right", "random_flip_up_down", "random_hue",
-    "random_jpeg_quality", "random_saturation", "resize", "resize_area", "resize_bicubic", "resize_bilinear",
-    "resize_image_with_crop_or_pad", "resize_image_with_pad", "resize_images", "resize_nearest_neighbor",
-    "resize_with_crop_or_pad", "rgb_to_grayscale", "rgb_to_hsv", "rgb_to_yiq", "rgb_to_yuv", "rot90", "sobel_edges",
-    "ssim", "ssim_multiscale", "total_variation", "transpose", "transpose_image", "yiq_to_rgb", "yuv_to_rgb"]
+    "adjust_saturation", "central_crop", "combined_non_max_suppression", "convert_image_dtype", "crop_and_resize",
+    "crop_to_bounding_box", "decode_and_crop_jpeg", "decode_bmp", "decode_gif", "decode_image", "decode_jpeg",
+    "decode_png", "decode_webp", "draw_bounding_boxes", "encode_jpeg", "encode_png", "extract_glimpse",
+    "extract_image_patches", "extract_jpeg_shape", "extract_patches", "flip_left_right", "flip_up_down",
+    "grayscale_to_rgb", "hsv_to_rgb", "image_gradients", "is_jpeg", "non_max_suppression",
+    "non_max_suppression_overlaps", "non_max_suppression_padded", "non_max_suppression_with_scores",
+    "pad_to_bounding_box", "per_image_standardization", "psnr", "random_brightness", "random_contrast", "random_crop",
+    "random_flip_left_right", "random_flip_up_down", "random_hue", "random_jpeg_quality", "random_saturation", "resize",
+    "resize_area", "resize_bicubic", "resize_bilinear", "resize_image_with_crop_or_pad", "resize_image_with_pad",
+    "resize_images", "resize_nearest_neighbor", "resize_with_crop_or_pad", "rgb_to_grayscale", "rgb_to_hsv",
+    "rgb_to_yiq", "rgb_to_yuv", "rot90", "sample_distorted_bounding_box", "sobel_edges", "ssim", "ssim_multiscale",
+    "total_variation", "transpose", "transpose_image", "yiq_to_rgb", "yuv_to_rgb"]
 
 def decode_and_crop_jpeg(
     contents: TextLike,
@@ -290,5 +294,25 @@ def resize_nearest_neighbor(
     Examples:
         >>> await session.run(af.image.resize_nearest_neighbor([[[[0], [1]]]], [1, 4])[0, 0, :, 0])
         array([0, 0, 1, 1], dtype=int32)
+    """
+
+
+def decode_webp(contents: TextLike, channels: int = 0, dtype: DTypeLike = ..., name: str | None = None) -> Tensor:
+    """The pixels of the pictures of a WebP, uint8 [pictures, height, width, channels]: one without animation.
+
+    Args:
+        contents: the WebP, a string.
+        channels: 3 for RGB, 4 for RGB and opacity, which must be those of the file; 0 for either. An animation has 4.
+        dtype: uint8.
+
+    Raises:
+        ValueError: `channels` is another number.
+        InvalidArgumentError: in the run: the string is not a WebP, damaged, too large, or has other channels.
+
+    Examples:
+        >>> import base64
+        >>> data = base64.b64decode("UklGRhwAAABXRUJQVlA4TA8AAAAvAAAAAAcQ/Y/+ByKi/wEA")
+        >>> await session.run(af.image.decode_webp(data))
+        array([[[[255,   0,   0]]]], dtype=uint8)
     """
 

@@ -1,7 +1,7 @@
 """Boxes in images: the best of those that overlap (non-maximum suppression), and pictures of boxes."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.pad import pad
 from aioflow.kernels.array.shapes import size
 from aioflow.kernels.image.boxes import draw_boxes, select_boxes, select_by_overlaps
+from aioflow.kernels.image.combined_boxes import select_boxes_of_classes
 from aioflow.library.control import name_scope
 from aioflow.tensors.dtypes import float32, int32
 
@@ -128,6 +129,59 @@ def non_max_suppression_padded(
             if isinstance(max_output_size, (int, np.integer)):
                 places.set_shape([int(max_output_size)])
         return places, count
+
+
+class CombinedNonMaxSuppression(NamedTuple):
+    """The best boxes of all classes in each image; see `combined_non_max_suppression`."""
+
+    nmsed_boxes: Tensor
+    nmsed_scores: Tensor
+    nmsed_classes: Tensor
+    valid_detections: Tensor
+
+
+@transactional
+def combined_non_max_suppression(
+    boxes: NumberLike,
+    scores: NumberLike,
+    max_output_size_per_class: NumberLike,
+    max_total_size: NumberLike,
+    iou_threshold: NumberLike = 0.5,
+    score_threshold: NumberLike = -math.inf,
+    pad_per_class: bool = False,
+    clip_boxes: bool = True,
+    name: str | None = None,
+) -> CombinedNonMaxSuppression:
+    """The boxes of the highest scores in each image, of all classes, each of which suppresses those of its own class.
+
+    Args:
+        boxes: [images, boxes, classes, 4], or [images, boxes, 1, 4] if all classes have the same; opposite corners.
+        scores: [images, boxes, classes].
+        max_output_size_per_class: the most boxes of a class.
+        max_total_size: the most boxes of an image; zeros follow them up to this number.
+        iou_threshold: a box is left out if its common area with a better one is more than this share of their union.
+        score_threshold: a box is left out if its score is not higher.
+        pad_per_class: whether the results are no longer than all classes can fill.
+        clip_boxes: whether coordinates are limited to those from 0 to 1.
+        name: the name of the operation.
+
+    Returns:
+        The boxes [images, most, 4], their scores and their classes, float32, and how many they are in each image.
+
+    Raises:
+        InvalidArgumentError: a size is below 1, or in the run, if the `iou_threshold` lies outside [0, 1].
+
+    Examples:
+        >>> boxes = [[[[0.0, 0.0, 1.0, 1.0]], [[0.0, 0.0, 1.0, 0.9]]]]
+        >>> found = af.image.combined_non_max_suppression(boxes, [[[0.8, 0.1], [0.9, 0.3]]], 2, 3)
+        >>> [part.tolist() for part in await session.run([found.nmsed_classes, found.valid_detections])]
+        [[[0.0, 1.0, 0.0]], [2]]
+    """
+    given = [convert_to_tensor(value, float32) for value in (boxes, scores, iou_threshold, score_threshold)]
+    sizes = [convert_to_tensor(size, int32) for size in (max_output_size_per_class, max_total_size)]
+    label = name or "combined_non_max_suppression"
+    found = select_boxes_of_classes(*given[:2], *sizes, *given[2:], bool(pad_per_class), bool(clip_boxes), name=label)
+    return CombinedNonMaxSuppression(*found)
 
 
 @transactional

@@ -14,6 +14,7 @@ _face = Face(__name__, {
         "decode_and_crop_jpeg decode_bmp decode_gif decode_jpeg decode_png encode_jpeg encode_png extract_jpeg_shape "
         "is_jpeg"
     ),
+    "aioflow.kernels.image.webp": "decode_webp",
     "aioflow.kernels.state.readers": "matching_files read_file write_file",
     "aioflow.kernels.text.string_hash": "decode_base64 encode_base64",
     "aioflow.library": "gfile=io_gfile",
@@ -22,6 +23,7 @@ _face = Face(__name__, {
         "FixedLenFeature FixedLenSequenceFeature SparseFeature VarLenFeature parse_example parse_sequence_example "
         "parse_single_example parse_single_sequence_example"
     ),
+    "aioflow.library.ragged.feature": "RaggedFeature",
     "aioflow.library.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase RandomShuffleQueue",
     "aioflow.library.sparse": "deserialize_many_sparse serialize_many_sparse serialize_sparse",
     "aioflow.train.input": "match_filenames_once",

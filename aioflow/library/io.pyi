@@ -36,6 +36,7 @@ from aioflow.library.image import decode_bmp as decode_bmp
 from aioflow.library.image import decode_gif as decode_gif
 from aioflow.library.image import decode_jpeg as decode_jpeg
 from aioflow.library.image import decode_png as decode_png
+from aioflow.library.image import decode_webp as decode_webp
 from aioflow.library.image import encode_jpeg as encode_jpeg
 from aioflow.library.image import encode_png as encode_png
 from aioflow.library.image import extract_jpeg_shape as extract_jpeg_shape
@@ -53,16 +54,18 @@ from aioflow.library.queues import PaddingFIFOQueue as PaddingFIFOQueue
 from aioflow.library.queues import PriorityQueue as PriorityQueue
 from aioflow.library.queues import QueueBase as QueueBase
 from aioflow.library.queues import RandomShuffleQueue as RandomShuffleQueue
+from aioflow.library.ragged.feature import RaggedFeature as RaggedFeature
 from aioflow.library.sparse import deserialize_many_sparse as deserialize_many_sparse
 from aioflow.library.sparse import serialize_many_sparse as serialize_many_sparse
 from aioflow.library.sparse import serialize_sparse as serialize_sparse
 from aioflow.train.input import match_filenames_once as match_filenames_once
 
 __all__ = ["FIFOQueue", "FixedLenFeature", "FixedLenSequenceFeature", "PaddingFIFOQueue", "PriorityQueue", "QueueBase",
-    "RandomShuffleQueue", "SparseFeature", "TFRecordCompressionType", "TFRecordOptions", "TFRecordWriter",
-    "VarLenFeature", "decode_and_crop_jpeg", "decode_base64", "decode_bmp", "decode_compressed", "decode_csv",
-    "decode_gif", "decode_image", "decode_jpeg", "decode_json_example", "decode_npy", "decode_png", "decode_raw",
-    "deserialize_many_sparse", "encode_base64", "encode_jpeg", "encode_png", "extract_jpeg_shape", "gfile", "is_jpeg",
-    "make_example", "make_sequence_example", "match_filenames_once", "matching_files", "parse_example",
-    "parse_sequence_example", "parse_single_example", "parse_single_sequence_example", "parse_tensor", "read_file",
-    "serialize_many_sparse", "serialize_sparse", "serialize_tensor", "tf_record_iterator", "write_file", "write_graph"]
+    "RaggedFeature", "RandomShuffleQueue", "SparseFeature", "TFRecordCompressionType", "TFRecordOptions",
+    "TFRecordWriter", "VarLenFeature", "decode_and_crop_jpeg", "decode_base64", "decode_bmp", "decode_compressed",
+    "decode_csv", "decode_gif", "decode_image", "decode_jpeg", "decode_json_example", "decode_npy", "decode_png",
+    "decode_raw", "decode_webp", "deserialize_many_sparse", "encode_base64", "encode_jpeg", "encode_png",
+    "extract_jpeg_shape", "gfile", "is_jpeg", "make_example", "make_sequence_example", "match_filenames_once",
+    "matching_files", "parse_example", "parse_sequence_example", "parse_single_example",
+    "parse_single_sequence_example", "parse_tensor", "read_file", "serialize_many_sparse", "serialize_sparse",
+    "serialize_tensor", "tf_record_iterator", "write_file", "write_graph"]

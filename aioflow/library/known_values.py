@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from aioflow.graph.composed import Composed
 from aioflow.graph.convert import TensorLike, constant_value, convert_to_tensor
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Tensor
-from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.dtypes import DTypeLike, as_dtype
 
@@ -32,7 +32,7 @@ def get_static_value(tensor: TensorLike, partial: bool = False) -> AnyArray | No
 
 
 def is_symbolic_tensor(tensor: object) -> bool:
-    """Whether it is a tensor of a graph, without a value before a run: a Tensor, SparseTensor or IndexedSlices.
+    """Whether it is a tensor of a graph, or consists of such: a Tensor, SparseTensor, RaggedTensor or IndexedSlices.
 
     Examples:
         >>> af.is_symbolic_tensor(af.constant(1))
@@ -40,7 +40,7 @@ def is_symbolic_tensor(tensor: object) -> bool:
         >>> af.is_symbolic_tensor(np.array(1))
         False
     """
-    return isinstance(tensor, (Tensor, SparseTensor, IndexedSlices))
+    return isinstance(tensor, (Tensor, Composed, IndexedSlices))
 
 
 def convert_to_tensor_or_indexed_slices(
@@ -76,6 +76,6 @@ def assert_proper_iterable(values: Any) -> None:
         ...     print("a tensor is no list of tensors")
         a tensor is no list of tensors
     """
-    single = isinstance(values, (Tensor, SparseTensor, str, bytes)) or hasattr(values, "__array__")
+    single = isinstance(values, (Tensor, Composed, str, bytes)) or hasattr(values, "__array__")
     if single or not hasattr(values, "__iter__"):
         raise TypeError(f"an iterable such as a list is needed, not one {type(values).__name__}")

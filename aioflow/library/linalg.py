@@ -22,6 +22,28 @@ _face = Face(__name__, {
         "cholesky_solve expm inv=matrix_inverse solve=matrix_solve triangular_solve=matrix_triangular_solve"
     ),
     "aioflow.kernels.linalg.tridiagonal": "tridiagonal_matmul tridiagonal_solve",
+    "aioflow.library": "experimental=linalg_experimental",
     "aioflow.library.clip": "global_norm",
+    "aioflow.library.eigh_tridiagonal": "eigh_tridiagonal",
+    "aioflow.library.linear_operators.adjoint": "LinearOperatorAdjoint",
+    "aioflow.library.linear_operators.block_diag": "LinearOperatorBlockDiag",
+    "aioflow.library.linear_operators.block_triangular": "LinearOperatorBlockLowerTriangular",
+    "aioflow.library.linear_operators.circulant": (
+        "LinearOperatorCirculant LinearOperatorCirculant2D LinearOperatorCirculant3D"
+    ),
+    "aioflow.library.linear_operators.composition": "LinearOperatorComposition",
+    "aioflow.library.linear_operators.diag": "LinearOperatorDiag",
+    "aioflow.library.linear_operators.full_matrix": "LinearOperatorFullMatrix",
+    "aioflow.library.linear_operators.householder": "LinearOperatorHouseholder",
+    "aioflow.library.linear_operators.identity": "LinearOperatorIdentity LinearOperatorScaledIdentity",
+    "aioflow.library.linear_operators.inversion": "LinearOperatorInversion",
+    "aioflow.library.linear_operators.kronecker": "LinearOperatorKronecker",
+    "aioflow.library.linear_operators.low_rank_update": "LinearOperatorLowRankUpdate",
+    "aioflow.library.linear_operators.operator": "LinearOperator",
+    "aioflow.library.linear_operators.permutation": "LinearOperatorPermutation",
+    "aioflow.library.linear_operators.toeplitz": "LinearOperatorToeplitz",
+    "aioflow.library.linear_operators.triangular": "LinearOperatorLowerTriangular",
+    "aioflow.library.linear_operators.tridiagonal": "LinearOperatorTridiag",
+    "aioflow.library.linear_operators.zeros": "LinearOperatorZeros",
     "aioflow.library.nn_functions": "l2_normalize",
 })  # fmt: skip

@@ -50,14 +50,43 @@ from aioflow.kernels.linalg.products import tensordot as tensordot
 from aioflow.kernels.linalg.solvers import cholesky_solve as cholesky_solve
 from aioflow.kernels.linalg.tridiagonal import tridiagonal_matmul as tridiagonal_matmul
 from aioflow.kernels.linalg.tridiagonal import tridiagonal_solve as tridiagonal_solve
+from aioflow.library import linalg_experimental as experimental
 from aioflow.library.clip import global_norm as global_norm
+from aioflow.library.eigh_tridiagonal import eigh_tridiagonal as eigh_tridiagonal
+from aioflow.library.linear_operators.adjoint import LinearOperatorAdjoint as LinearOperatorAdjoint
+from aioflow.library.linear_operators.block_diag import LinearOperatorBlockDiag as LinearOperatorBlockDiag
+from aioflow.library.linear_operators.block_triangular import LinearOperatorBlockLowerTriangular as LinearOperatorBlockLowerTriangular
+from aioflow.library.linear_operators.circulant import LinearOperatorCirculant as LinearOperatorCirculant
+from aioflow.library.linear_operators.circulant import LinearOperatorCirculant2D as LinearOperatorCirculant2D
+from aioflow.library.linear_operators.circulant import LinearOperatorCirculant3D as LinearOperatorCirculant3D
+from aioflow.library.linear_operators.composition import LinearOperatorComposition as LinearOperatorComposition
+from aioflow.library.linear_operators.diag import LinearOperatorDiag as LinearOperatorDiag
+from aioflow.library.linear_operators.full_matrix import LinearOperatorFullMatrix as LinearOperatorFullMatrix
+from aioflow.library.linear_operators.householder import LinearOperatorHouseholder as LinearOperatorHouseholder
+from aioflow.library.linear_operators.identity import LinearOperatorIdentity as LinearOperatorIdentity
+from aioflow.library.linear_operators.identity import LinearOperatorScaledIdentity as LinearOperatorScaledIdentity
+from aioflow.library.linear_operators.inversion import LinearOperatorInversion as LinearOperatorInversion
+from aioflow.library.linear_operators.kronecker import LinearOperatorKronecker as LinearOperatorKronecker
+from aioflow.library.linear_operators.low_rank_update import LinearOperatorLowRankUpdate as LinearOperatorLowRankUpdate
+from aioflow.library.linear_operators.operator import LinearOperator as LinearOperator
+from aioflow.library.linear_operators.permutation import LinearOperatorPermutation as LinearOperatorPermutation
+from aioflow.library.linear_operators.toeplitz import LinearOperatorToeplitz as LinearOperatorToeplitz
+from aioflow.library.linear_operators.triangular import LinearOperatorLowerTriangular as LinearOperatorLowerTriangular
+from aioflow.library.linear_operators.tridiagonal import LinearOperatorTridiag as LinearOperatorTridiag
+from aioflow.library.linear_operators.zeros import LinearOperatorZeros as LinearOperatorZeros
 from aioflow.library.nn_functions import l2_normalize as l2_normalize
 
-__all__ = ["adjoint", "band_part", "cholesky", "cholesky_solve", "cross", "det", "diag", "diag_part", "eigh",
-    "eigvalsh", "einsum", "expm", "eye", "global_norm", "inv", "l2_normalize", "log_matrix_determinant", "logdet",
-    "logm", "lstsq", "lu", "lu_matrix_inverse", "lu_reconstruct", "lu_solve", "matmul", "matrix_rank",
-    "matrix_transpose", "matvec", "norm", "normalize", "pinv", "qr", "set_diag", "slogdet", "solve", "sqrtm", "svd",
-    "tensor_diag", "tensor_diag_part", "tensordot", "trace", "transpose", "triangular_solve", "tridiagonal_matmul",
+__all__ = ["LinearOperator", "LinearOperatorAdjoint", "LinearOperatorBlockDiag", "LinearOperatorBlockLowerTriangular",
+    "LinearOperatorCirculant", "LinearOperatorCirculant2D", "LinearOperatorCirculant3D", "LinearOperatorComposition",
+    "LinearOperatorDiag", "LinearOperatorFullMatrix", "LinearOperatorHouseholder", "LinearOperatorIdentity",
+    "LinearOperatorInversion", "LinearOperatorKronecker", "LinearOperatorLowRankUpdate",
+    "LinearOperatorLowerTriangular", "LinearOperatorPermutation", "LinearOperatorScaledIdentity",
+    "LinearOperatorToeplitz", "LinearOperatorTridiag", "LinearOperatorZeros", "adjoint", "band_part", "cholesky",
+    "cholesky_solve", "cross", "det", "diag", "diag_part", "eigh", "eigh_tridiagonal", "eigvalsh", "einsum",
+    "experimental", "expm", "eye", "global_norm", "inv", "l2_normalize", "log_matrix_determinant", "logdet", "logm",
+    "lstsq", "lu", "lu_matrix_inverse", "lu_reconstruct", "lu_solve", "matmul", "matrix_rank", "matrix_transpose",
+    "matvec", "norm", "normalize", "pinv", "qr", "set_diag", "slogdet", "solve", "sqrtm", "svd", "tensor_diag",
+    "tensor_diag_part", "tensordot", "trace", "transpose", "triangular_solve", "tridiagonal_matmul",
     "tridiagonal_solve"]
 
 def pinv(a: NumberLike, rcond: float | None = None, name: str | None = None) -> Tensor:

@@ -30,6 +30,7 @@ from aioflow.kernels.math.arithmetic import add
 from aioflow.kernels.math.casting import cast
 from aioflow.library.backward_body import BackwardGraph, backward_outline, sizes_of, zeros_for
 from aioflow.library.control import with_dependencies
+from aioflow.library.ragged.tensor import RaggedTensor, rebuilt, shapes_of_parts, tensors_of
 from aioflow.library.stacked_products import Factors, bytes_of, product_of_stacks, stacked_factors
 from aioflow.library.tensor_array import TensorArray
 from aioflow.tensors import nest
@@ -96,6 +97,8 @@ def _leaf(value: Any, convert: Callable[[Any], Tensor]) -> Leaf:
     if isinstance(value, SparseTensor):
         parts = [value.indices, value.values, value.dense_shape]
         return Leaf("a SparseTensor", parts, lambda tensors: SparseTensor(*tensors))
+    if isinstance(value, RaggedTensor):
+        return Leaf("a RaggedTensor", tensors_of(value), lambda tensors: rebuilt(value, tensors))
     if isinstance(value, IndexedSlices):
         parts = [value.values, value.indices, *([] if value.dense_shape is None else [value.dense_shape])]
         return Leaf("IndexedSlices", parts, lambda tensors: IndexedSlices(*tensors))
@@ -130,9 +133,11 @@ def while_loop(
     Args:
         cond: a function of the loop variables that returns one bool.
         body: a function of the loop variables that returns their next values, of the same structure.
-        loop_vars: the first values: a list or tuple, nested as you like, of tensors, TensorArrays, SparseTensors.
+        loop_vars: the first values: a list or tuple, nested as you like, of tensors, TensorArrays, SparseTensors and
+            RaggedTensors.
         shape_invariants: for each variable the shape that holds in all iterations; by default that of its first value.
-            For a SparseTensor it is the shape of its `dense_shape`, for IndexedSlices that of the values.
+            For a SparseTensor it is the shape of its `dense_shape`, for IndexedSlices that of the values, for a
+            RaggedTensor that of the whole.
         parallel_iterations: the most iterations that run at a time.
         back_prop: whether the loop has a gradient.
         swap_memory: whether large values kept for the gradient are moved to host memory when a device is short of it.
@@ -246,8 +251,12 @@ def _invariants(first: Leaves, shapes: Any) -> list[Spec]:
 
 
 def _first_specs(leaf: Leaf) -> list[Spec]:
-    """Return the specs of a first value; those of a SparseTensor leave its number of elements open."""
+    """Return the specs of a first value; those of a SparseTensor or RaggedTensor leave its number of elements open."""
     specs = [with_new_shape(_unknowing(tensor.spec)) for tensor in leaf.tensors]
+    if leaf.kind == "a RaggedTensor":
+        values, rows, *others = specs
+        opened = values.with_shape(TensorShape([None]).concatenate(values.shape[1:]))
+        return [opened, rows, *[each.with_shape([None]) for each in others]]
     if leaf.kind != "a SparseTensor":
         return specs
     (indices, values, whole), rank = specs, leaf.tensors[0].shape[1].value
@@ -263,6 +272,8 @@ def _invariant(leaf: Leaf, shape: TensorShape) -> list[Spec]:
     if leaf.kind == "a SparseTensor":
         rank = shape.with_rank(1)[0].value
         shapes = [TensorShape([None, rank]), TensorShape([None]), TensorShape([rank])]
+    elif leaf.kind == "a RaggedTensor":
+        shapes = shapes_of_parts(shape, len(leaf.tensors) - 1)
     elif leaf.kind == "IndexedSlices":
         rows = TensorShape(None) if shape.sizes is None else TensorShape(shape.sizes[:1])
         shapes = [shape, rows, TensorShape([shape.ndims])]

@@ -30,6 +30,7 @@ _face = Face(__name__, {
     "aioflow.kernels.math.segments": (
         "segment_max segment_mean segment_min segment_prod segment_sum unsorted_segment_sum"
     ),
+    "aioflow.kernels.math.sobol": "sobol_sample",
     "aioflow.kernels.math.special": "bessel_i0 bessel_i0e bessel_i1 bessel_i1e erf erfc erfcinv erfinv ndtri",
     "aioflow.kernels.math.unsorted_segments": (
         "unsorted_segment_max unsorted_segment_mean unsorted_segment_min unsorted_segment_prod "
@@ -39,6 +40,7 @@ _face = Face(__name__, {
     "aioflow.kernels.nn.activation": "softplus softsign",
     "aioflow.kernels.nn.softmax": "log_softmax softmax",
     "aioflow.library": "special=math_special",
+    "aioflow.library.approximate_top_k": "approx_max_k approx_min_k",
     "aioflow.library.arrays": "scalar_mul",
     "aioflow.library.nn_functions": "l2_normalize zero_fraction",
 })  # fmt: skip

@@ -129,25 +129,28 @@ from aioflow.kernels.math.unsorted_segments import unsorted_segment_sqrt_n as un
 from aioflow.kernels.math.variance import reduce_std as reduce_std
 from aioflow.kernels.math.variance import reduce_variance as reduce_variance
 from aioflow.library import math_special as special
+from aioflow.library.approximate_top_k import approx_max_k as approx_max_k
+from aioflow.library.approximate_top_k import approx_min_k as approx_min_k
 from aioflow.library.arrays import scalar_mul as scalar_mul
 from aioflow.library.nn_functions import l2_normalize as l2_normalize
 from aioflow.library.nn_functions import zero_fraction as zero_fraction
 
-__all__ = ["abs", "accumulate_n", "acos", "acosh", "add", "add_n", "angle", "argmax", "argmin", "asin", "asinh", "atan",
-    "atan2", "atanh", "bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e", "betainc", "bincount", "ceil",
-    "confusion_matrix", "conj", "cos", "cosh", "count_nonzero", "cumprod", "cumsum", "cumulative_logsumexp", "digamma",
-    "divide", "divide_no_nan", "equal", "erf", "erfc", "erfcinv", "erfinv", "exp", "expm1", "floor", "floordiv",
-    "floormod", "greater", "greater_equal", "igamma", "igammac", "imag", "in_top_k", "invert_permutation", "is_finite",
-    "is_inf", "is_nan", "is_non_decreasing", "is_strictly_increasing", "l2_normalize", "lbeta", "less", "less_equal",
-    "lgamma", "log", "log1p", "log_sigmoid", "log_softmax", "logical_and", "logical_not", "logical_or", "logical_xor",
-    "maximum", "minimum", "mod", "multiply", "multiply_no_nan", "ndtri", "negative", "nextafter", "not_equal",
-    "polygamma", "polyval", "pow", "real", "realdiv", "reciprocal", "reciprocal_no_nan", "reduce_all", "reduce_any",
-    "reduce_euclidean_norm", "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_std",
-    "reduce_sum", "reduce_variance", "rint", "round", "rsqrt", "scalar_mul", "segment_max", "segment_mean",
-    "segment_min", "segment_prod", "segment_sum", "sigmoid", "sign", "sin", "sinh", "softmax", "softplus", "softsign",
-    "special", "sqrt", "square", "squared_difference", "subtract", "tan", "tanh", "top_k", "truediv",
-    "unsorted_segment_max", "unsorted_segment_mean", "unsorted_segment_min", "unsorted_segment_prod",
-    "unsorted_segment_sqrt_n", "unsorted_segment_sum", "xdivy", "xlog1py", "xlogy", "zero_fraction", "zeta"]
+__all__ = ["abs", "accumulate_n", "acos", "acosh", "add", "add_n", "angle", "approx_max_k", "approx_min_k", "argmax",
+    "argmin", "asin", "asinh", "atan", "atan2", "atanh", "bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e",
+    "betainc", "bincount", "ceil", "confusion_matrix", "conj", "cos", "cosh", "count_nonzero", "cumprod", "cumsum",
+    "cumulative_logsumexp", "digamma", "divide", "divide_no_nan", "equal", "erf", "erfc", "erfcinv", "erfinv", "exp",
+    "expm1", "floor", "floordiv", "floormod", "greater", "greater_equal", "igamma", "igammac", "imag", "in_top_k",
+    "invert_permutation", "is_finite", "is_inf", "is_nan", "is_non_decreasing", "is_strictly_increasing",
+    "l2_normalize", "lbeta", "less", "less_equal", "lgamma", "log", "log1p", "log_sigmoid", "log_softmax",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "mod", "multiply",
+    "multiply_no_nan", "ndtri", "negative", "nextafter", "not_equal", "polygamma", "polyval", "pow", "real", "realdiv",
+    "reciprocal", "reciprocal_no_nan", "reduce_all", "reduce_any", "reduce_euclidean_norm", "reduce_logsumexp",
+    "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_std", "reduce_sum", "reduce_variance", "rint",
+    "round", "rsqrt", "scalar_mul", "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum",
+    "sigmoid", "sign", "sin", "sinh", "sobol_sample", "softmax", "softplus", "softsign", "special", "sqrt", "square",
+    "squared_difference", "subtract", "tan", "tanh", "top_k", "truediv", "unsorted_segment_max",
+    "unsorted_segment_mean", "unsorted_segment_min", "unsorted_segment_prod", "unsorted_segment_sqrt_n",
+    "unsorted_segment_sum", "xdivy", "xlog1py", "xlogy", "zero_fraction", "zeta"]
 
 def in_top_k(predictions: NumberLike, targets: NumberLike, k: NumberLike, name: str | None = None) -> Tensor:
     """Whether fewer than `k` elements of each row of `predictions` are greater than the one at its target.
@@ -178,6 +181,30 @@ def nextafter(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
     """
 
 
+def sobol_sample(
+    dim: NumberLike,
+    num_results: NumberLike,
+    skip: NumberLike = 0,
+    dtype: DTypeLike = ...,
+    name: str | None = None,
+) -> Tensor:
+    """Points [num_results, dim] of the Sobol sequence of `dim` dimensions, from 0 up to but not 1.
+
+    Joe and Kuo's direction numbers make them, for at most 1111 dimensions. The sequence has the order of Antonov and
+    Saleev and begins with the point of which each coordinate is 1/2, after which `skip` points are left out.
+
+    Raises:
+        InvalidArgumentError: `dim` or `num_results` is below 1, `skip` is negative, or there are not that many.
+        TypeError: the dtype is neither float32 nor float64.
+
+    Examples:
+        >>> await session.run(af.math.sobol_sample(2, 3))
+        array([[0.5 , 0.5 ],
+               [0.75, 0.25],
+               [0.25, 0.75]], dtype=float32)
+    """
+
+
 def erfcinv(x: NumberLike, name: str | None = None) -> Tensor:
     """The number whose `erfc` is x; infinite at 0 and 2, NaN beyond. On the CPU alone.
 
@@ -191,8 +218,8 @@ def softplus(features: NumberLike, name: str | None = None) -> Tensor:
     """log(exp(features) + 1), without overflow: near 0 far below 0, near `features` far above.
 
     Examples:
-        >>> await session.run(af.nn.softplus([-1.0, 0.0, 100.0]))
-        array([  0.3132617,   0.6931472, 100.       ], dtype=float32)
+        >>> (await session.run(af.nn.softplus([-1.0, 0.0, 100.0]))).round(4)
+        array([  0.3133,   0.6931, 100.    ], dtype=float32)
     """
 
 

@@ -58,4 +58,5 @@ _face = Face(__name__, {
     "aioflow.library.raw_rnn": "raw_rnn",
     "aioflow.library.rnn": "bidirectional_dynamic_rnn dynamic_rnn static_bidirectional_rnn static_rnn",
     "aioflow.library.space_to_batch": "with_space_to_batch",
+    "aioflow.library.state_saving_rnn": "static_state_saving_rnn",
 })  # fmt: skip

@@ -118,6 +118,7 @@ from aioflow.library.rnn import dynamic_rnn as dynamic_rnn
 from aioflow.library.rnn import static_bidirectional_rnn as static_bidirectional_rnn
 from aioflow.library.rnn import static_rnn as static_rnn
 from aioflow.library.space_to_batch import with_space_to_batch as with_space_to_batch
+from aioflow.library.state_saving_rnn import static_state_saving_rnn as static_state_saving_rnn
 
 __all__ = ["all_candidate_sampler", "approx_max_k", "approx_min_k", "atrous_conv2d", "atrous_conv2d_transpose",
     "avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d", "avg_pool_v2", "batch_norm_with_global_normalization",
@@ -138,9 +139,9 @@ __all__ = ["all_candidate_sampler", "approx_max_k", "approx_min_k", "atrous_conv
     "safe_embedding_lookup_sparse", "sampled_softmax_loss", "scale_regularization_loss", "selu", "separable_conv2d",
     "sigmoid", "sigmoid_cross_entropy_with_logits", "silu", "softmax", "softmax_cross_entropy_with_logits",
     "softmax_cross_entropy_with_logits_v2", "softplus", "softsign", "space_to_batch", "space_to_depth",
-    "sparse_softmax_cross_entropy_with_logits", "static_bidirectional_rnn", "static_rnn", "sufficient_statistics",
-    "swish", "tanh", "top_k", "uniform_candidate_sampler", "weighted_cross_entropy_with_logits", "weighted_moments",
-    "with_space_to_batch", "xw_plus_b", "zero_fraction"]
+    "sparse_softmax_cross_entropy_with_logits", "static_bidirectional_rnn", "static_rnn", "static_state_saving_rnn",
+    "sufficient_statistics", "swish", "tanh", "top_k", "uniform_candidate_sampler",
+    "weighted_cross_entropy_with_logits", "weighted_moments", "with_space_to_batch", "xw_plus_b", "zero_fraction"]
 
 def l2_loss(t: NumberLike, name: str | None = None) -> Tensor:
     """Half the sum of the squares of all elements.

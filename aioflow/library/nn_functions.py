@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from aioflow.graph.building import transactional
+from aioflow.graph.composed import dispatching
 from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.graph.operators import OPERATORS
@@ -36,6 +37,7 @@ Axes = int | Sequence[int] | None
 
 
 @transactional
+@dispatching
 def dropout(
     x: NumberLike,
     keep_prob: float | Tensor | None = None,
@@ -263,6 +265,7 @@ def zero_fraction(value: NumberLike, name: str | None = None) -> Tensor:
 
 
 @transactional
+@dispatching
 def gelu(features: NumberLike, approximate: bool = False, name: str | None = None) -> Tensor:
     """Return `features` times the probability that a normal number is smaller [Hendrycks 2016].
 
@@ -277,6 +280,7 @@ def gelu(features: NumberLike, approximate: bool = False, name: str | None = Non
 
 
 @transactional
+@dispatching
 def silu(features: NumberLike, beta: NumberLike = 1.0, name: str | None = None) -> Tensor:
     """Return `features` times the sigmoid of `beta` times them [Ramachandran 2017].
 

@@ -12,6 +12,7 @@ from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels.array.shapes import expand_dims
 from aioflow.kernels.data import parse_example as ops
 from aioflow.library.control import name_scope
+from aioflow.library.ragged.feature import RaggedFeature, ragged_result
 from aioflow.library.sparse_reduction import sparse_merge
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import DType, TensorShape, as_dtype, as_shape
@@ -91,7 +92,7 @@ class FixedLenSequenceFeature(NamedTuple):
     default_value: Any = None
 
 
-Feature = FixedLenFeature | VarLenFeature | SparseFeature | FixedLenSequenceFeature
+Feature = FixedLenFeature | VarLenFeature | SparseFeature | FixedLenSequenceFeature | RaggedFeature
 
 
 class ParsingArguments:
@@ -115,6 +116,9 @@ class ParsingArguments:
                     self._add_sparse(index, dtypes.int64)
                     self.paired.extend((index, feature.value_key))
                 self._add_sparse(feature.value_key, as_dtype(feature.dtype))
+            case RaggedFeature():
+                for name, kind in feature.keys(key):
+                    self._add_sparse(name, as_dtype(kind))
             case FixedLenFeature(shape=shape, dtype=dtype, default_value=default):
                 if not as_shape(shape).is_fully_defined():
                     raise ValueError(
@@ -150,6 +154,8 @@ class ParsingArguments:
     def _feature_result(
         self, key: str, feature: Feature, sparse: dict[str, SparseTensor], dense: dict[str, Tensor]
     ) -> Any:
+        if isinstance(feature, RaggedFeature):
+            return ragged_result(key, feature, sparse)
         if not isinstance(feature, SparseFeature):
             return sparse[key] if key in sparse and isinstance(feature, VarLenFeature) else dense[key]
         several = isinstance(feature.index_key, (list, tuple))
@@ -202,7 +208,8 @@ def parse_example(
     """Return the features of a vector of serialized examples, by name.
 
     A `FixedLenFeature` gives a tensor [examples, *shape], a `VarLenFeature` a SparseTensor [examples, most values], a
-    `SparseFeature` a SparseTensor [examples, *size], a `FixedLenSequenceFeature` a tensor [examples, most, *shape].
+    `SparseFeature` a SparseTensor [examples, *size], a `FixedLenSequenceFeature` a tensor [examples, most, *shape],
+    an `af.io.RaggedFeature` a RaggedTensor with a row, or rows, for each example.
 
     Args:
         serialized: a vector of strings, such as those of `make_example`.

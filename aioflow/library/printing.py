@@ -11,6 +11,7 @@ from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels.text.string_format import print_text, string_format
 from aioflow.library import logging
+from aioflow.library.ragged.tensor import RaggedTensor
 from aioflow.library.variables import Variable
 from aioflow.tensors import dtypes
 
@@ -115,6 +116,9 @@ def _marked(value: Any, tensors: list[Tensor]) -> Any:
     if isinstance(value, SparseTensor):
         tensors += [value.indices, value.values, value.dense_shape]
         return _Shown(f"'SparseTensor(indices={_MARK}, values={_MARK}, shape={_MARK})'")
+    if isinstance(value, RaggedTensor):
+        tensors += [value.flat_values, *value.nested_row_splits]
+        return _Shown(f"'RaggedTensor(values={_MARK}, row_splits={', '.join([_MARK] * value.ragged_rank)})'")
     if isinstance(value, dict):
         return {key: _marked(each, tensors) for key, each in value.items()}
     if type(value) in (list, builtins.tuple):

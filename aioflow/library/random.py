@@ -23,6 +23,13 @@ from aioflow.lazy import Face
 from aioflow.library import random_experimental as experimental
 from aioflow.library.learned_sampler import learned_unigram_candidate_sampler
 from aioflow.library.nn_sampling import log_uniform_candidate_sampler, uniform_candidate_sampler
+from aioflow.library.random_generator import (
+    Algorithm,
+    Generator,
+    create_rng_state,
+    get_global_generator,
+    set_global_generator,
+)
 from aioflow.library.stateless_random import (
     stateless_binomial,
     stateless_categorical,
@@ -91,11 +98,12 @@ def random_crop(value: NumberLike, size: NumberLike, seed: int | None = None, na
 
 
 __all__ = [
-    "all_candidate_sampler", "bernoulli", "categorical", "experimental", "fixed_unigram_candidate_sampler", "fold_in",
-    "gamma", "get_seed", "learned_unigram_candidate_sampler", "log_uniform_candidate_sampler", "multinomial", "normal",
-    "poisson", "random_crop", "set_random_seed", "shuffle", "split", "stateless_binomial", "stateless_categorical",
-    "stateless_gamma", "stateless_multinomial", "stateless_normal", "stateless_parameterized_truncated_normal",
-    "stateless_poisson", "stateless_truncated_normal", "stateless_uniform", "truncated_normal", "uniform",
-    "uniform_candidate_sampler",
+    "Algorithm", "Generator", "all_candidate_sampler", "bernoulli", "categorical", "create_rng_state", "experimental",
+    "fixed_unigram_candidate_sampler", "fold_in", "gamma", "get_global_generator", "get_seed",
+    "learned_unigram_candidate_sampler", "log_uniform_candidate_sampler", "multinomial", "normal", "poisson",
+    "random_crop", "set_global_generator", "set_random_seed", "shuffle", "split", "stateless_binomial",
+    "stateless_categorical", "stateless_gamma", "stateless_multinomial", "stateless_normal",
+    "stateless_parameterized_truncated_normal", "stateless_poisson", "stateless_truncated_normal", "stateless_uniform",
+    "truncated_normal", "uniform", "uniform_candidate_sampler",
 ]  # fmt: skip
 Face(__name__, {__name__: " ".join(__all__)})

@@ -15,7 +15,7 @@ _face = Face(__name__, {
         "sparse_dense_matmul=sparse_tensor_dense_matmul to_dense=sparse_tensor_to_dense transpose=sparse_transpose"
     ),
     "aioflow.library.sparse_counts": "bincount=sparse_bincount",
-    "aioflow.library.sparse_crosses": "cross=sparse_cross",
+    "aioflow.library.sparse_crosses": "cross=sparse_cross cross_hashed=sparse_cross_hashed",
     "aioflow.library.sparse_reduction": (
         "expand_dims=sparse_expand_dims eye=sparse_eye mask=sparse_mask maximum=sparse_maximum merge=sparse_merge "
         "minimum=sparse_minimum reduce_max=sparse_reduce_max reduce_max_sparse=sparse_reduce_max_sparse "

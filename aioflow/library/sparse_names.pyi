@@ -32,6 +32,7 @@ from aioflow.library.sparse import sparse_tensor_to_dense as to_dense
 from aioflow.library.sparse import sparse_transpose as transpose
 from aioflow.library.sparse_counts import sparse_bincount as bincount
 from aioflow.library.sparse_crosses import sparse_cross as cross
+from aioflow.library.sparse_crosses import sparse_cross_hashed as cross_hashed
 from aioflow.library.sparse_reduction import sparse_expand_dims as expand_dims
 from aioflow.library.sparse_reduction import sparse_eye as eye
 from aioflow.library.sparse_reduction import sparse_mask as mask
@@ -45,8 +46,8 @@ from aioflow.library.sparse_reduction import sparse_reset_shape as reset_shape
 from aioflow.library.sparse_reduction import sparse_split as split
 from aioflow.library.sparse_reduction import sparse_to_indicator as to_indicator
 
-__all__ = ["SparseConditionalAccumulator", "SparseTensor", "add", "bincount", "concat", "cross", "expand_dims", "eye",
-    "fill_empty_rows", "from_dense", "mask", "matmul", "maximum", "merge", "minimum", "placeholder", "reduce_max",
-    "reduce_max_sparse", "reduce_sum", "reduce_sum_sparse", "reorder", "reset_shape", "reshape", "retain",
-    "segment_mean", "segment_sqrt_n", "segment_sum", "slice", "softmax", "sparse_dense_matmul", "split", "to_dense",
-    "to_indicator", "transpose"]
+__all__ = ["SparseConditionalAccumulator", "SparseTensor", "add", "bincount", "concat", "cross", "cross_hashed",
+    "expand_dims", "eye", "fill_empty_rows", "from_dense", "mask", "matmul", "maximum", "merge", "minimum",
+    "placeholder", "reduce_max", "reduce_max_sparse", "reduce_sum", "reduce_sum_sparse", "reorder", "reset_shape",
+    "reshape", "retain", "segment_mean", "segment_sqrt_n", "segment_sum", "slice", "softmax", "sparse_dense_matmul",
+    "split", "to_dense", "to_indicator", "transpose"]

@@ -6,6 +6,7 @@ from functools import partial
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.constants import identity
 from aioflow.kernels.families import NARROW
 from aioflow.library.control import name_scope
 from aioflow.library.nn_functions import drop_rate, dropped, noise_sizes
@@ -54,7 +55,7 @@ def general_dropout(
         x: a floating tensor.
         rate: the probability to be dropped, from 0 up to but not 1; a number or a scalar tensor.
         uniform_sampler: called as `uniform_sampler(shape=, dtype=)`, returns random numbers from 0 up to but not 1. An
-            element is kept where its number is `rate` or more.
+            element is kept where its number is `rate` or more. A `rate` that is the number 0 does not call it.
         noise_shape: the shape of the random decisions, as that of `af.nn.dropout`.
         name: the name of the operation.
 
@@ -68,6 +69,8 @@ def general_dropout(
         if value.dtype not in FLOAT:
             raise ValueError(f"x must be floating to be scaled, not {value.dtype.name}")
         drop = drop_rate(None, rate)
+        if isinstance(drop, float) and drop == 0:
+            return identity(value, name=scope)
         dtype = float32 if value.dtype in NARROW else value.dtype
         noise = uniform_sampler(shape=noise_sizes(value, noise_shape), dtype=dtype)
         return dropped(value, convert_to_tensor(noise, dtype), drop, scope)

@@ -12,5 +12,6 @@ from aioflow.lazy import Face
 _face = Face(__name__, {
     "aioflow.onnx.loaded": "ImportedModel",
     "aioflow.onnx.loading": "load",
+    "aioflow.onnx.optional_value": "OptionalValue",
     "aioflow.onnx.saving": "save",
 })  # fmt: skip

@@ -19,6 +19,7 @@ from aioflow.tensors.dtypes import DTypeLike, ShapeLike
 
 from aioflow.onnx.loaded import ImportedModel as ImportedModel
 from aioflow.onnx.loading import load as load
+from aioflow.onnx.optional_value import OptionalValue as OptionalValue
 from aioflow.onnx.saving import save as save
 
-__all__ = ["ImportedModel", "load", "save"]
+__all__ = ["ImportedModel", "OptionalValue", "load", "save"]

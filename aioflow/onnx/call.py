@@ -6,11 +6,13 @@ from typing import Any, TypeAlias
 from aioflow.graph.operation import Tensor
 from aioflow.library.tensor_array import TensorArray
 from aioflow.onnx.model import GraphBody, Node, ValueType
+from aioflow.onnx.optional_value import OptionalValue
 from aioflow.onnx.tensors import dtype_of
 from aioflow.tensors.dtypes import DType
 
-Value: TypeAlias = "Tensor | list[Value] | TensorArray | None"
-"""A tensor, a sequence whose length is known, one whose length only the run knows, or an empty optional."""
+Value: TypeAlias = "Tensor | list[Value] | TensorArray | OptionalValue | None"
+"""A tensor, a sequence whose length is known, one whose length only the run knows, an optional whose content only the
+run knows, or an empty optional."""
 
 BuildBody: TypeAlias = Callable[[GraphBody, Sequence[Value]], list[Value]]
 """Builds the nodes of a body in the default graph, for these inputs."""

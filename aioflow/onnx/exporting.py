@@ -23,12 +23,15 @@ class Export:
         nodes: the nodes, as messages; inside `body` those of a graph among a node's attributes.
         initials: the initial values, by name.
         lists: the elements written to each `TensorArray` so far.
+        pairs: the names of the real and the imaginary part of each complex tensor that is written so far.
     """
 
     def __init__(self, inputs: Mapping[Tensor, str], taken: Collection[str], values: Mapping[Tensor, AnyArray]) -> None:
         self.nodes: list[Any] = []
         self.initials: dict[str, AnyArray] = {}
         self.lists: dict[Tensor, Any] = {}
+        self.pairs: dict[Tensor, tuple[str, str]] = {}
+        self._part: int | None = None
         self._names = dict(inputs)
         self._taken = {*taken}
         self._values = values
@@ -41,9 +44,46 @@ class Export:
         """
         if tensor not in self._names and tensor.op.type == "constant":
             self._names[tensor] = self.initial(tensor.op.attrs["value"], tensor.op.name)
+        if tensor not in self._names and tensor in self.pairs:
+            raise ValueError(
+                f"{tensor.name!r} is {tensor.dtype.name}, and ONNX joins no parts: save af.real and af.imag of it"
+            )
         if tensor not in self._names:
             raise ValueError(f"{tensor.name!r} is {tensor.spec}, for which ONNX has no tensor")
         return self._names[tensor]
+
+    def parts(self, tensor: Tensor) -> tuple[str, str]:
+        """The names of the real and the imaginary part of a complex tensor. ValueError for an input of the model."""
+        if tensor not in self.pairs and tensor.op.type == "constant":
+            self.set_parts(tensor, tensor.op.attrs["value"])
+        if tensor not in self.pairs:
+            raise ValueError(
+                f"{tensor.name!r} is {tensor.dtype.name}, and ONNX takes it not apart: let its parts be inputs of "
+                "the model, and join these by af.complex"
+            )
+        return self.pairs[tensor]
+
+    def is_whole(self, tensor: Tensor) -> bool:
+        """Whether a complex tensor is an input of the model, or moved elements of some."""
+        return tensor in self._names
+
+    def set_parts(self, tensor: Tensor, value: Any) -> None:
+        """Let a complex tensor have that value."""
+        self.pairs[tensor] = (self.initial(np.real(value)), self.initial(np.imag(value)))
+
+    @contextlib.contextmanager
+    def part(self, number: int, tensors: Sequence[Tensor]) -> Iterator[None]:
+        """Inside, these complex tensors, and complex numbers, stand for their real part, or for the imaginary one."""
+        around, kept = self._part, dict(self._names)
+        self._names.update((tensor, self.parts(tensor)[number]) for tensor in tensors)
+        self._part = number
+        try:
+            yield
+        finally:
+            self._part = around
+            for tensor in tensors:
+                del self._names[tensor]
+            self._names.update((tensor, kept[tensor]) for tensor in tensors if tensor in kept)
 
     def names(self, op: Operation) -> list[str]:
         """The names of the inputs of an operation."""
@@ -55,6 +95,8 @@ class Export:
             self._names[argument] = value
         elif value in self.lists:
             self.lists[argument] = self.lists[value]
+        elif value in self.pairs:
+            self.pairs[argument] = self.pairs[value]
         else:
             self._names[argument] = self.name(value)
 
@@ -64,8 +106,10 @@ class Export:
 
     def initial(self, array: Any, name: str = "constant") -> str:
         """The name of a new initial value."""
-        unique = self.unique(name)
-        self.initials[unique] = np.asarray(array)
+        unique, value = self.unique(name), np.asarray(array)
+        if self._part is not None and value.dtype.kind == "c":
+            value = value.imag if self._part else value.real
+        self.initials[unique] = value
         return unique
 
     def integers(self, values: Sequence[int]) -> str:
@@ -114,13 +158,17 @@ class Export:
     def _write(self, op: Operation) -> None:
         around, self._op = self._op, op
         try:
-            made = EXPORTERS[op.type](self, op)
+            made = exporter_of(op)(self, op)
         except ValueError as error:
             if str(error).startswith("operation "):
                 raise
             raise ValueError(f"operation {op.name!r} ({op.type}) cannot be written: {error}") from error
-        names = [made] if isinstance(made, str) else made
-        self._names.update((output, name) for output, name in zip(op.outputs, names, strict=False) if name)
+        names = made if isinstance(made, list) else [made]
+        for output, name in zip(op.outputs, names, strict=False):
+            if isinstance(name, tuple):
+                self.pairs[output] = name
+            elif name:
+                self._names[output] = name
         self._op = around
 
     def unique(self, name: str) -> str:
@@ -135,9 +183,33 @@ class Export:
 
 Exporter = Callable[[Export, Operation], "str | list[str]"]
 """Adds the nodes of an operation to a model, and returns the name of its output, or of all its outputs."""
+ComplexExporter = Callable[[Export, Operation], Any]
+"""The same, but for the pair of names of each output that is complex."""
 
 EXPORTERS: Final[Registry[Exporter]] = Registry("aioflow.onnx.exporters")
 """{type of operation: function}"""
+COMPLEX_EXPORTERS: Final[dict[str, ComplexExporter]] = {}
+"""{type of operation: function for one with complex inputs or outputs}"""
+_WITH_BODIES: Final = ("cond", "while_loop")
+"""Operations that hand complex tensors to their bodies."""
+
+
+def exporter_of(op: Operation) -> ComplexExporter:
+    """The function for an operation. KeyError if it has no form in ONNX."""
+    EXPORTERS.complete()
+    tensors = [*op.inputs, *op.outputs]
+    if op.type in _WITH_BODIES or not any(tensor.dtype.is_complex for tensor in tensors):
+        return EXPORTERS[op.type]
+    return COMPLEX_EXPORTERS[op.type]
+
+
+def is_written(op: Operation) -> bool:
+    """Whether an operation has a form in ONNX."""
+    try:
+        exporter_of(op)
+    except KeyError:
+        return False
+    return True
 
 
 def exporter(type: str) -> Callable[[Exporter], Exporter]:

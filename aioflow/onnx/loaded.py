@@ -8,6 +8,7 @@ from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.library.tensor_array import TensorArray
 from aioflow.library.variables import Variable
+from aioflow.onnx.optional_value import OptionalValue
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,9 +22,11 @@ class ImportedModel:
 
     Attributes:
         graph: the graph that it was loaded into.
-        inputs: the tensors to feed, by name; for a sequence a TensorArray, which is fed a list of arrays.
+        inputs: the tensors to feed, by name; for a sequence a TensorArray, which is fed a list of arrays; for an
+            optional an `af.onnx.OptionalValue`, which is fed its value, or None.
         outputs: the results, by name: tensors, and for sequences lists of tensors or TensorArrays. A run gives both as
-            lists of arrays.
+            lists of arrays. An optional of which only the run knows whether it is empty is an `OptionalValue`, and one
+            that is known to be empty is None.
         tensors: all tensors of the model's outermost graph, by name.
         variables: the weights, by name.
         initializer: the operation that gives the variables the values of the file.
@@ -37,7 +40,7 @@ class ImportedModel:
     """
 
     graph: Graph
-    inputs: Mapping[str, Tensor | TensorArray]
+    inputs: Mapping[str, Tensor | TensorArray | OptionalValue]
     outputs: Mapping[str, Any]
     tensors: Mapping[str, Tensor]
     variables: Mapping[str, Variable]

@@ -18,9 +18,12 @@ from aioflow.onnx.loaded import ImportedModel
 from aioflow.onnx.missing import check_operators
 from aioflow.onnx.model import GraphBody, Model, ValueType
 from aioflow.onnx.operators.lists import element_spec
+from aioflow.onnx.operators.optionals import present
+from aioflow.onnx.optional_value import OptionalValue
 from aioflow.onnx.reading import Source, read_model
 from aioflow.onnx.weights import Role, roles
 from aioflow.tensors.as_array import AnyArray
+from aioflow.tensors.dtypes import bool_
 
 
 def load(
@@ -92,6 +95,7 @@ class _Import:
             builder.run([node], scope, self._model.opsets)
             self._progress(done, len(body.nodes))
         for name, declared in body.outputs.items():
+            scope[name] = scope[name] if declared.kind == "optional" else present(scope[name])
             _check_output(name, declared, scope[name])
         outputs = {name: _output(name, scope[name]) for name in body.outputs}
         tensors = {name: value for name, value in scope.items() if isinstance(value, Tensor)}
@@ -114,10 +118,15 @@ class _Import:
         return read
 
 
-def _input(name: str, declared: ValueType) -> Tensor | TensorArray:
-    """The tensor or sequence to feed. An optional one is there."""
-    if declared.kind == "optional" and declared.element is not None:
-        return _input(name, declared.element)
+def _input(name: str, declared: ValueType) -> Tensor | TensorArray | OptionalValue:
+    """The tensor, sequence or optional to feed."""
+    if declared.kind != "optional" or declared.element is None:
+        return _fed(name, declared)
+    value = _fed(name, declared.element)
+    return OptionalValue(placeholder(bool_, [], name=f"{valid_name(name)}_has_value"), value)
+
+
+def _fed(name: str, declared: ValueType) -> Tensor | TensorArray:
     if declared.kind == "sequence" and (element := element_spec(declared)) is not None:
         return TensorArray.placeholder(element.dtype, element.shape, name=valid_name(name))
     if declared.kind != "tensor" or declared.dtype is None:
@@ -130,8 +139,9 @@ def _input(name: str, declared: ValueType) -> Tensor | TensorArray:
 def _check_output(name: str, declared: ValueType, value: Value) -> None:
     """InvalidArgumentError if the nodes make something else of an output than the model declares, if it does."""
     if declared.kind == "optional":
-        if declared.element is not None and value is not None:
-            _check_output(name, declared.element, value)
+        inner = value.value if isinstance(value, OptionalValue) else value
+        if declared.element is not None and inner is not None:
+            _check_output(name, declared.element, inner)
         return
     if declared.kind == "tensor" and declared.dtype is None:
         return
@@ -150,4 +160,6 @@ def _output(name: str, value: Value) -> Value:
         return value.with_flow(identity(value.flow, name=valid_name(name)))
     if isinstance(value, list):
         return [_output(name, item) for item in value]
+    if isinstance(value, OptionalValue):
+        return value
     return None if value is None else identity(value, name=valid_name(name))

@@ -10,7 +10,7 @@ from typing import Any, Final
 from aioflow import errors
 from aioflow.graph.effects import changes_variables
 from aioflow.graph.operation import Operation, Tensor
-from aioflow.onnx.exporting import EXPORTERS, Export, declaration, needed_operations, operations_within
+from aioflow.onnx.exporting import Export, declaration, is_written, needed_operations, operations_within
 from aioflow.onnx.protobuf import package
 from aioflow.onnx.results import Output, Result, results_of
 from aioflow.onnx.tensors import NUMBERS
@@ -81,13 +81,12 @@ def _check_names(inputs: Mapping[str, Tensor], outputs: Mapping[str, Output]) ->
 
 def _fixed(operations: Sequence[Operation]) -> list[Tensor]:
     """Results of operations without a form in ONNX that depend on constants alone: they become constants themselves."""
-    EXPORTERS.complete()
     constant, found = set[Operation](), list[Tensor]()
     for op in operations:
         depends = op.inputs and not op.control_inputs and not op.definition.stateful
         if op.type == "constant" or (depends and all(tensor.op in constant for tensor in op.inputs)):
             constant.add(op)
-            found += [] if op.type in EXPORTERS else [each for each in op.outputs if each.dtype in NUMBERS]
+            found += [] if is_written(op) else [each for each in op.outputs if each.dtype in NUMBERS]
     return found
 
 
@@ -95,12 +94,17 @@ def _check(operations: Sequence[Operation]) -> None:
     fed = [op.name for op in operations if op.type == "placeholder"]
     if fed:
         raise errors.InvalidArgumentError(f"the outputs need placeholder {fed[0]!r}, which is not among the inputs")
-    EXPORTERS.complete()
     every = operations_within(operations)
-    missing = dict.fromkeys(f"{op.type} ({op.name!r})" for op in every if op.type not in EXPORTERS)
+    missing = dict.fromkeys(f"{_kind(op)} ({op.name!r})" for op in every if not is_written(op))
     if missing:
         raise errors.UnimplementedError(f"{len(missing)} operations have no form in ONNX: {', '.join(missing)}")
     _check_order(operations)
+
+
+def _kind(op: Operation) -> str:
+    """The type of an operation, with a complex dtype: ONNX may have it for real numbers alone."""
+    dtypes = [tensor.dtype.name for tensor in (*op.inputs, *op.outputs) if tensor.dtype.is_complex]
+    return f"{op.type} of {dtypes[0]}" if dtypes else op.type
 
 
 def _check_order(operations: Sequence[Operation]) -> None:
@@ -154,7 +158,10 @@ def _model(
     taken = {*inputs, *[result.name for result in results]}
     export = Export({tensor: name for name, tensor in inputs.items()}, taken, values)
     for tensor in fixed:
-        export.bind(tensor, export.initial(values[tensor], tensor.op.name))
+        if tensor.dtype.is_complex:
+            export.set_parts(tensor, values[tensor])
+        else:
+            export.bind(tensor, export.initial(values[tensor], tensor.op.name))
     export.write([tensor for result in results for tensor in result.tensors], {*inputs.values(), *fixed})
     for result in results:
         result.write(export)

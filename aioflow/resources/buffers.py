@@ -1,7 +1,8 @@
 """Memory for large values, used again.
 
 Most steps make and receive values of the same sizes as the step before, whose memory is free again. New memory must be
-zeroed by the system first; on many virtual machines that takes longer than a copy.
+zeroed by the system first; on many virtual machines that takes longer than a copy. `heap` lets the C library keep freed
+memory, but not blocks of 32 MiB or more, and not all of those that compute threads allocate.
 """
 
 import math
@@ -17,49 +18,58 @@ COUNTS_ARE_EXACT: Final = getattr(sys, "_is_gil_enabled", lambda: True)()
 """Whether reference counts show other holders of a value: not in free-threaded Python."""
 SMALLEST: Final = 1 << 17
 """Bytes. Smaller values use memory that the process has already."""
-_MOST: Final = 1 << 28
-"""Bytes that are kept at most."""
+_MOST: Final = 1 << 29
+"""Bytes that are kept free at most."""
 _MANY: Final = 64
-"""So many pieces are kept at most."""
+"""So many blocks are kept free at most."""
 
 
 class Buffers:
-    """Keeps the memory of earlier values, within bounds, and gives it again when no other object refers to it."""
+    """Keeps the memory of earlier values, within bounds, and gives it again. Safe to use from any thread."""
 
     def __init__(self) -> None:
-        self._kept: Final[list[AnyArray]] = []
-        self._lock: Final = threading.Lock()
+        self._free: list[AnyArray] = []  # in the order they were freed
+        self._lock: Final = threading.RLock()  # the garbage collector may free a block while one is taken
 
     def take(self, nbytes: int) -> AnyArray:
         """So many bytes of any content, which are the caller's as long as anything that shares them lives."""
-        if not COUNTS_ARE_EXACT or not SMALLEST <= nbytes <= _MOST:
+        if not SMALLEST <= nbytes <= _MOST:
             return np.empty(nbytes, np.uint8)
-        with self._lock:
-            found = self._free(nbytes)
-            if found is None:
-                found = np.empty(nbytes, np.uint8)
-            self._kept.append(found)
-            self._shrink()
-        return np.frombuffer(found.data, np.uint8)  # an owner of its own, which dies with the value
+        block = self._fitting(nbytes)
+        return np.asarray(_Lent(self, np.empty(nbytes, np.uint8) if block is None else block))[:nbytes]
 
     def empty(self, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> AnyArray:
         """An array of any content in such memory."""
         return self.take(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
 
-    def _free(self, nbytes: int) -> AnyArray | None:
-        for place in range(len(self._kept)):
-            if self._kept[place].nbytes == nbytes and sys.getrefcount(self._kept[place]) == _ONLY_OURS:
-                return self._kept.pop(place)
-        return None
+    def _fitting(self, nbytes: int) -> AnyArray | None:
+        """The smallest free block that fits, of which at most a half is too much; None if there is none."""
+        with self._lock:
+            fit = [block for block in self._free if nbytes <= block.nbytes <= 2 * nbytes]
+            found = min(fit, key=len, default=None)
+            if found is not None:
+                self._free = [block for block in self._free if block is not found]
+            return found
 
-    def _shrink(self) -> None:
-        while len(self._kept) > _MANY or sum([array.nbytes for array in self._kept]) > _MOST:
-            del self._kept[0]
+    def give_back(self, block: AnyArray) -> None:
+        """Keep a free block. If all are too many or too large, the system gets the first ones."""
+        with self._lock:
+            self._free.append(block)
+            while len(self._free) > _MANY or sum([each.nbytes for each in self._free]) > _MOST:
+                del self._free[0]
 
 
-_ONE: Final = [object()]
-_ONLY_OURS: Final = sys.getrefcount(_ONE[0])
-"""The reference count of an object that only a list refers to."""
+class _Lent:
+    """A block for as long as an array over it lives."""
+
+    def __init__(self, owner: Buffers, block: AnyArray) -> None:
+        self._owner: Final = owner
+        self._block: Final = block
+        self.__array_interface__: Final = block.__array_interface__
+
+    def __del__(self) -> None:
+        self._owner.give_back(self._block)
+
 
 BUFFERS: Final = Buffers()
 """Those of this process."""

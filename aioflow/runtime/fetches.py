@@ -17,6 +17,7 @@ from aioflow.tensors.recursion import DEEPEST
 from aioflow.tracing import RunMetadata
 
 if TYPE_CHECKING:
+    from aioflow.library.ragged.tensor import RaggedTensor
     from aioflow.library.variables import Variable
 
 
@@ -37,7 +38,7 @@ K = TypeVar("K")
 Record = TypeVar("Record", bound=_Dataclass | _NamedTuple | _Attrs)
 """Return the attributes of a record (a dataclass, an object of attrs), and the parameters that set them."""
 Row = TypeVar("Row", list[Any], tuple[Any, ...], Sequence[Any])
-Element: TypeAlias = "Tensor | Variable | IndexedSlices | SparseTensor | str"
+Element: TypeAlias = "Tensor | Variable | IndexedSlices | SparseTensor | RaggedTensor | str"
 """A fetch with one value. The value of a name is None if it names an operation."""
 Feeds: TypeAlias = Mapping[Any, Any] | None
 Options: TypeAlias = RunOptions | None

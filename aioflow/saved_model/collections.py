@@ -15,6 +15,8 @@ from aioflow.graph.graph import Graph
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.sparse_tensor import SparseTensor
+from aioflow.library.ragged.partitions import RowPartition
+from aioflow.library.ragged.tensor import RaggedTensor, tensors_of, with_partitions
 from aioflow.library.variables import Variable
 from aioflow.train.queue_runner import QueueRunner
 from aioflow.train.saver import Saver
@@ -55,16 +57,20 @@ def _item_to_plain(item: Any, scope: str) -> dict[str, Any] | None:
     if isinstance(item, (Tensor, Operation)):
         key = "tensor" if isinstance(item, Tensor) else "operation"
         return {key: item.name.removeprefix(scope)} if item.name.startswith(scope) else None
-    if isinstance(item, (SparseTensor, IndexedSlices)):
+    if isinstance(item, (SparseTensor, RaggedTensor, IndexedSlices)):
         return _parts_to_plain(item, scope)
     if isinstance(item, bytes):
         return {"bytes": base64.b64encode(item).decode()}
     return {"value": item} if _is_plain(item) else None
 
 
-def _parts_to_plain(item: SparseTensor | IndexedSlices, scope: str) -> dict[str, Any] | None:
-    key, fields = ("sparse", _SPARSE) if isinstance(item, SparseTensor) else ("slices", _SLICES)
-    parts: list[Tensor | None] = [getattr(item, field) for field in fields]
+def _parts_to_plain(item: SparseTensor | RaggedTensor | IndexedSlices, scope: str) -> dict[str, Any] | None:
+    parts: list[Tensor | None]
+    if isinstance(item, RaggedTensor):
+        key, parts = "ragged", [*tensors_of(item)]
+    else:
+        key, fields = ("sparse", _SPARSE) if isinstance(item, SparseTensor) else ("slices", _SLICES)
+        parts = [getattr(item, field) for field in fields]
     if not all(part is None or part.name.startswith(scope) for part in parts):
         return None
     return {key: [part if part is None else part.name.removeprefix(scope) for part in parts]}
@@ -104,6 +110,11 @@ def _sparse(graph: Graph, names: Any, scope: str) -> SparseTensor:
     return SparseTensor(*_tensors(graph, names, scope))
 
 
+def _ragged(graph: Graph, names: Any, scope: str) -> RaggedTensor:
+    values, *splits = _tensors(graph, names, scope)
+    return with_partitions(values, [RowPartition(each) for each in splits])  # type: ignore[no-any-return]
+
+
 def _slices(graph: Graph, names: Any, scope: str) -> IndexedSlices:
     return IndexedSlices(*_tensors(graph, names, scope))
 
@@ -123,6 +134,7 @@ _REVIVE: Final[Mapping[str, Callable[[Graph, Any, str], Any]]] = {
     "tensor": lambda graph, content, scope: graph.get_tensor_by_name(scope + content),
     "operation": lambda graph, content, scope: graph.get_operation_by_name(scope + content),
     "sparse": _sparse,
+    "ragged": _ragged,
     "slices": _slices,
     "bytes": lambda graph, content, scope: base64.b64decode(content, validate=True),
     "value": _value,

@@ -269,6 +269,19 @@ Known: TypeAlias = "int | tuple[int | None, ...] | None"
 """A small integer value as far as it is known when the graph is built: a scalar, a vector with gaps, or None."""
 
 
+class DTypeError(TypeError):
+    """A dtype is none of those that are allowed.
+
+    Attributes:
+        allowed: the dtypes that are.
+    """
+
+    def __init__(self, dtype: DType, allowed: frozenset[DType]) -> None:
+        names = ", ".join(sorted(each.name for each in allowed))
+        super().__init__(f"dtype {dtype.name} is not supported; use one of {names}")
+        self.allowed: Final = allowed
+
+
 class Spec:
     """An abstract value: a dtype, a shape, and a small integer value as far as it is known."""
 
@@ -297,10 +310,9 @@ class Spec:
         return None if count is None else count * self.dtype.size
 
     def only(self, *families: frozenset[DType]) -> "Spec":
-        """Return the Spec without its known value. TypeError if its dtype is in none of the families."""
+        """Return the Spec without its known value. DTypeError if its dtype is in none of the families."""
         if not any(self.dtype in family for family in families):
-            allowed = sorted(dtype.name for family in families for dtype in family)
-            raise TypeError(f"dtype {self.dtype.name} is not supported; use one of {', '.join(allowed)}")
+            raise DTypeError(self.dtype, frozenset().union(*families))
         return self if self.known is None else Spec(self.dtype, self.shape)
 
     def with_shape(self, shape: ShapeLike) -> "Spec":

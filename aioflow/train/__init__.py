@@ -17,6 +17,7 @@ _face = Face(__name__, {
     "aioflow.net.server": "Server stop_servers",
     "aioflow.saved_model.meta_graph": "export_meta_graph import_meta_graph",
     "aioflow.summary.reading": "summary_iterator",
+    ".": "experimental",
     "aioflow.train.all_reduce": "all_reduce_gradients broadcast_variables",
     "aioflow.train.async_replicas_optimizer": "AsyncReplicasOptimizer",
     "aioflow.train.basic_session_run_hooks": (

@@ -34,6 +34,7 @@ from aioflow.net.server import stop_servers as stop_servers
 from aioflow.saved_model.meta_graph import export_meta_graph as export_meta_graph
 from aioflow.saved_model.meta_graph import import_meta_graph as import_meta_graph
 from aioflow.summary.reading import summary_iterator as summary_iterator
+from aioflow.train import experimental as experimental
 from aioflow.train.all_reduce import all_reduce_gradients as all_reduce_gradients
 from aioflow.train.all_reduce import broadcast_variables as broadcast_variables
 from aioflow.train.async_replicas_optimizer import AsyncReplicasOptimizer as AsyncReplicasOptimizer
@@ -170,11 +171,11 @@ __all__ = ["AdadeltaOptimizer", "AdafactorOptimizer", "AdagradDAOptimizer", "Ada
     "SyncReplicasOptimizer", "VocabInfo", "WorkerSessionCreator", "Writing", "add_queue_runner", "all_reduce_gradients",
     "assert_global_step", "assign_moving_average", "average_gradients", "basic_train_loop", "batch", "batch_join",
     "broadcast_variables", "byte_size_load_fn", "checkpoint_exists", "checkpoints_iterator", "compress_gradients",
-    "cosine_decay", "cosine_decay_restarts", "create_global_step", "exponential_decay", "export_meta_graph",
-    "generate_checkpoint_state_proto", "get_checkpoint_mtimes", "get_checkpoint_state", "get_global_step",
-    "get_or_create_global_step", "global_step", "import_meta_graph", "init_from_checkpoint", "input_producer",
-    "inverse_time_decay", "latest_checkpoint", "limit_epochs", "linear_cosine_decay", "list_variables",
-    "load_checkpoint", "load_variable", "match_filenames_once", "maybe_batch", "maybe_batch_join",
+    "cosine_decay", "cosine_decay_restarts", "create_global_step", "experimental", "exponential_decay",
+    "export_meta_graph", "generate_checkpoint_state_proto", "get_checkpoint_mtimes", "get_checkpoint_state",
+    "get_global_step", "get_or_create_global_step", "global_step", "import_meta_graph", "init_from_checkpoint",
+    "input_producer", "inverse_time_decay", "latest_checkpoint", "limit_epochs", "linear_cosine_decay",
+    "list_variables", "load_checkpoint", "load_variable", "match_filenames_once", "maybe_batch", "maybe_batch_join",
     "maybe_shuffle_batch", "maybe_shuffle_batch_join", "natural_exp_decay", "noisy_linear_cosine_decay",
     "piecewise_constant", "piecewise_constant_decay", "pipeline", "polynomial_decay", "range_input_producer",
     "remove_checkpoint", "replica_device_setter", "shuffle_batch", "shuffle_batch_join", "slice_input_producer",

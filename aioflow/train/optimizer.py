@@ -164,8 +164,9 @@ class Optimizer:
             names = ", ".join(repr(getattr(variable, "name", variable)) for _, variable in pairs)
             raise ValueError(f"there is no gradient for any of the variables {names}")
         graph = graph_to_build_in(updates[0][1].graph)
+        root = graph.root  # slots outlive the branch or loop in which gradients are applied
         with graph.transaction(), graph.as_default():
-            with graph.control_dependencies(None):
+            with root.as_default(), root.control_dependencies(None):
                 self._create_slots([variable for _, variable in updates])
             return self._build(graph, updates, global_step, name or self._name)
 
@@ -289,7 +290,7 @@ class Optimizer:
 
     def _get_non_slot_variable(self, name: str, graph: Graph | None = None) -> Variable | None:
         """Return a variable that `_create_non_slot_variable` created."""
-        return self._non_slots.get((graph or get_default_graph(), name))
+        return self._non_slots.get(((graph or get_default_graph()).root, name))
 
     def _call_if_callable(self, param: Any) -> Any:
         """Return the value, or the result of it if it is a function."""

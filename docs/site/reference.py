@@ -34,6 +34,7 @@ PARTS: Final = {
     "arrays": ("Arrays", "kernels.array kernels.nn library.arrays library.random library.nn_convolution"),
     "linear-algebra": ("Matrices", "kernels.linalg"),
     "sparse": ("Sparse tensors", "kernels.sparse library.sparse library.sparse_reduction"),
+    "ragged": ("Ragged tensors", "library.ragged"),
     "strings": ("Strings", "kernels.text"),
     "initializers": ("Initializers", "library.initializers"),
     "models": ("Models", "layers.model"),

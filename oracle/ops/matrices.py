@@ -237,6 +237,14 @@ compare(
     differs=differs("TensorFlow forgets to conjugate the solution", lambda *x: x[0].dtype.kind == "c"),
 )
 compare("linalg.tridiagonal_matmul", tridiagonal, ops=(), rtol=64)
+
+
+def two_diagonals(d: Draw) -> Call:
+    n, dtype = d.integer(2, 5), d.dtype(*WIDE)
+    return call(d.array(dtype, (n,), -3, 3), d.array(dtype, (n - 1,), 1, 2))
+
+
+compare("linalg.eigh_tridiagonal", two_diagonals, ops=(), rtol=2048, gradient="TensorFlow finds them by bisection")
 compare("linalg.normalize", lambda d: call(factors(d).arrays[0]), ops=(), rtol=64)
 compare("linalg.matrix_rank", lambda d: call(factors(d).arrays[0]), ops=(), gradient="ranks are integers")
 compare(

@@ -89,3 +89,15 @@ def _crossed(library: Any, *inputs: Any, **attrs: Any) -> Any:
 
 
 compare("sparse.cross", crossed, _crossed, ops="sparse_cross")
+
+
+def crossed_as_numbers(d: Draw) -> Call:
+    made = crossed(d)
+    return call(*made.arrays, num_buckets=d.pick(0, 1, 1000), hash_key=d.pick(None, 0, 12345))
+
+
+def _crossed_as_numbers(library: Any, *inputs: Any, **attrs: Any) -> Any:
+    return library.sparse.cross_hashed(list(inputs), **attrs)
+
+
+compare("sparse.cross_hashed", crossed_as_numbers, _crossed_as_numbers, ops="sparse_cross_hashed")

@@ -285,3 +285,13 @@ def constants(d: Draw) -> Call:
 
 
 compare("constant", constants, lambda lib, **attrs: lib.identity(lib.constant(**attrs)))
+compare(
+    "math.sobol_sample",
+    lambda d: call(
+        dim=d.pick(1, 2, 40, 1111),
+        num_results=d.integer(1, 40),
+        skip=d.pick(0, 3, 1000, 2**29),
+        dtype=d.pick("float32", "float64"),
+    ),
+    gradient="it has no inputs",
+)

@@ -156,3 +156,27 @@ compare(
     rtol=64,
     differs=differs("no images have no patches; TensorFlow's gradient refuses", lambda x, **attrs: not x.size),
 )
+
+
+def any_convolution(d: Draw) -> Call:
+    axes, batch_dims = d.pick(2, 3), d.pick(1, 2)
+    channels = d.integer(1, 2)
+    window = [d.integer(1, 2) for _ in range(axes)]
+    padding = d.pick("SAME", "VALID", "EXPLICIT") if axes == 2 else d.pick("SAME", "VALID")
+    pads = [d.integer(0, 2) for _ in range(2 * axes)]
+    return call(
+        d.array(
+            d.dtype(*FLOAT),
+            (*[d.integer(1, 2) for _ in range(batch_dims)], *[d.integer(2, 5) for _ in window], channels),
+        ),
+        d.array("float64", (*window, channels, d.integer(1, 2))),
+        strides=[1, *[d.integer(1, 2) for _ in window], 1],
+        padding=padding,
+        explicit_paddings=[0, 0, *pads, 0, 0] if padding == "EXPLICIT" else [],
+        batch_dims=batch_dims,
+    )
+
+
+compare(
+    "conv", any_convolution, lambda lib, x, w, **options: lib.conv(x, lib.cast(w, x.dtype), **options), ops=(), rtol=64
+)

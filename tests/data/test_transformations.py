@@ -72,6 +72,46 @@ MADE = {
         lambda: Dataset.from_tensor_slices(["a", "b"]).sparse_batch(2, []),
         [([[0], [1]], [b"a", b"b"], [2])],
     ),
+    "dense_to_ragged_batch": (
+        lambda: growing().map(lambda x: (x, len(x))).apply(e.dense_to_ragged_batch(2)),
+        [(([1, 2, 2], [0, 1, 3]), [1, 2]), (([3, 3, 3], [0, 3]), [3])],
+    ),
+    "the rows of a RaggedTensorValue": (
+        lambda: Dataset.from_tensor_slices((af.ragged.constant_value([[1, 2], [], [3]]), ["a", "b", "c"])),
+        [([1, 2], b"a"), ([], b"b"), ([3], b"c")],
+    ),
+    "rows of rows": (
+        lambda: Dataset.from_tensor_slices({"x": af.ragged.constant_value([[[1], [2, 3]], [[4]]])}),
+        [{"x": ([1, 2, 3], [0, 1, 3])}, {"x": ([4], [0, 1])}],
+    ),
+    "ragged batches of ragged rows": (
+        lambda: Dataset.from_tensor_slices(af.ragged.constant_value([[1, 2], [], [3]])).apply(
+            e.dense_to_ragged_batch(3)
+        ),
+        [([1, 2, 3], [0, 2, 2, 3])],
+    ),
+    "dense_to_ragged_batch of text in whole batches": (
+        lambda: (
+            Dataset.from_tensor_slices([["a", "b"], ["c", "d"], ["e", "f"]])
+            .map(lambda x: x[:1] if x[0] == b"c" else x)
+            .with_element_spec(af.TensorSpec([None], af.string))
+            .apply(e.dense_to_ragged_batch(2, drop_remainder=True, row_splits_dtype=af.int32))
+        ),
+        [([b"a", b"b", b"c"], [0, 2, 3])],
+    ),
+    "dense_to_ragged_batch of matrices": (
+        lambda: (
+            Dataset.range(1, 3)
+            .map(lambda x: np.full((x, 2, x), x))
+            .with_element_spec(af.TensorSpec([None, 2, None], af.int64))
+            .apply(e.dense_to_ragged_batch(2))
+        ),
+        [((([1, 1, *[2] * 8], [0, 1, 2, 4, 6, 8, 10]), [0, 2, 4, 6]), [0, 1, 3])],
+    ),
+    "dense_to_ragged_batch of known shapes": (
+        lambda: Dataset.from_tensor_slices([[1, 2], [3, 4]]).apply(e.dense_to_ragged_batch(2)),
+        [[[1, 2], [3, 4]]],
+    ),
     "assert_cardinality": (lambda: Dataset.range(5).filter(lambda x: x < 3).apply(e.assert_cardinality(3)), [0, 1, 2]),
     "pad_to_cardinality": (
         lambda: Dataset.from_tensor_slices({"a": [1, 2]}).apply(e.pad_to_cardinality(3)),
@@ -199,6 +239,14 @@ async def test_records_are_written(tmp_path):
         (Dataset.range(4).apply(e.assert_cardinality(-1)), errors.FailedPreconditionError, "no end, and it has 4"),
         (growing().sparse_batch(2, [2]), errors.InvalidArgumentError, "shape [3] is larger than a row, [2]"),
         (growing().sparse_batch(2, []), errors.InvalidArgumentError, "rank 1 is no row of rank 0"),
+        (
+            Dataset.range(1, 3)
+            .map(lambda x: np.ones((2, x)))
+            .with_element_spec(af.TensorSpec([None, 2], af.float64))
+            .apply(e.dense_to_ragged_batch(2)),
+            errors.InvalidArgumentError,
+            "[2, 1]",
+        ),
         (growing().apply(e.pad_to_cardinality(5)), errors.InvalidArgumentError, "its elements must be dicts"),
         (
             Dataset.range(0).map(lambda x: {"a": x}).apply(e.pad_to_cardinality(5)),
@@ -281,3 +329,8 @@ def test_options_are_kept_merged_and_checked():
         _ = first.threading.fast
     with pytest.raises(TypeError, match=r"Options\.deterministic cannot be 3"):
         first.deterministic = 3
+
+
+def test_rows_beside_an_array_are_as_many():
+    with pytest.raises(ValueError, match=r"the same number of rows; they have \['2', '3'\]"):
+        Dataset.from_tensor_slices((af.ragged.constant_value([[1], [2, 3]]), [1, 2, 3]))

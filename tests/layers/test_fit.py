@@ -44,10 +44,15 @@ async def test_evaluate_measures_over_all_elements(model):
     assert found["loss"] == pytest.approx(losses.mean(), rel=1e-5)
     assert found["accuracy"] == pytest.approx((logits.argmax(1) == Y).mean())
     np.testing.assert_allclose(await model.predict(X, batch_size=16), logits, rtol=1e-4, atol=1e-5)
-    assert await model.test_on_batch(X, Y) == pytest.approx(losses.mean(), rel=1e-5)
+    wanted = [pytest.approx(losses.mean(), rel=1e-5), pytest.approx((logits.argmax(1) == Y).mean())]
+    assert await model.test_on_batch(X, Y) == wanted
     np.testing.assert_allclose(await model.predict_on_batch(X[:3]), logits[:3], rtol=1e-4, atol=1e-5)
-    assert await model.train_on_batch(X, Y) == pytest.approx(losses.mean(), rel=1e-5)
-    assert await model.test_on_batch(X, Y) < losses.mean()
+    assert await model.train_on_batch(X, Y) == wanted
+    assert (await model.test_on_batch(X, Y, return_dict=True))["loss"] < losses.mean()
+    by_class = dict(zip(np.unique(Y).tolist(), (0.5, 2.0, 1.0, 4.0), strict=False))
+    weights = np.array([by_class[label] for label in Y.tolist()], np.float32)
+    before = await model.test_on_batch(X, Y, weights)
+    assert await model.train_on_batch(X, Y, class_weight=by_class) == pytest.approx(before, rel=1e-5)
 
 
 async def test_each_output_has_its_loss_its_weight_and_its_metrics():
@@ -216,3 +221,30 @@ async def test_losses_of_layers_outside_of_fit_are_in_the_collection():
 
     with pytest.raises(ValueError, match="inside a branch or loop"):
         Inside()(af.ones([2]))
+
+
+@pytest.mark.parametrize("loss", ["MSE", "mse", "MeanSquaredError", "mean_squared_error", "Mse"])
+async def test_names_in_other_spellings_and_a_single_callback_are_taken(loss, graph):
+    seen = []
+    count = af.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(epoch))
+    async with af.Sequential([layers.Input([5]), layers.Dense(1)]) as model:
+        names = ["MAE", "RootMeanSquaredError", "cosine_similarity"]
+        model.compile("SGD", loss, metrics=[loss, *names])
+        history = await model.fit(X[:, :5], Y, epochs=2, verbose=0, callbacks=count)
+        assert list(history.history) == ["loss", loss, *names]
+        assert history.history[loss] == pytest.approx(history.history["loss"])
+        assert seen == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("loss", "labels", "text"),
+    [
+        ("categorical_crossentropy", [0, 1], "the numbers of classes go with SparseCategoricalCrossentropy"),
+        ("sparse_categorical_crossentropy", np.eye(3)[:2], "give the number of a class for each; shares of classes"),
+    ],
+)
+async def test_labels_of_the_other_kind_name_the_loss_for_them(loss, labels, text, graph):
+    async with af.Sequential([layers.Input([2]), layers.Dense(3, activation="softmax")]) as model:
+        model.compile("sgd", loss)
+        with pytest.raises(ValueError, match=text):
+            await model.fit(np.ones((2, 2)), np.array(labels), verbose=0)

@@ -115,6 +115,7 @@ async def test_a_subclass_is_a_model():
                 found = layer(found)
             return found + inputs
 
+    af.set_random_seed(1)
     model = Residual()
     value, kernel, bias = await run(model(af.constant(X)), *model.weights)
     np.testing.assert_allclose(value, np.maximum(X @ kernel + bias, 0) + X, rtol=1e-5, atol=1e-6)
@@ -221,3 +222,24 @@ async def test_a_model_that_could_not_be_composed_can_be_used_later():
     async with af.Sequential([first]) as other:
         assert (await other.predict(X)).shape == (4, 2)
     await model.close()
+
+
+async def test_the_variables_between_layers_are_weights_of_the_model_and_are_trained(graph):
+    x = layers.Input([3])
+    scale, free = af.Variable(2.0, name="scale"), af.Variable(1.0, trainable=False, name="free")
+    loose = af.Variable(5.0, name="loose")
+    y = layers.Dense(1, name="head")(x * af.exp(scale) + free)
+    model = af.Model(x, y)
+    assert [weight.op.name for weight in model.weights] == ["scale", "free", "head/kernel", "head/bias"]
+    assert [weight.op.name for weight in af.Model(x, y * loose).trainable_weights][1:] == [
+        "loose", "head/kernel", "head/bias",
+    ]  # fmt: skip
+    lines = []
+    model.summary(lines.append)
+    assert any(line.startswith("outside of layers") and line.endswith(" 2") for line in lines)
+    async with model:
+        model.compile("sgd", "mse")
+        before = await model.get_weights()
+        await model.fit(np.ones((8, 3)), np.zeros(8), verbose=0)
+        changed = [bool((one != other).any()) for one, other in zip(before, await model.get_weights(), strict=True)]
+        assert changed == [True, False, True, True]

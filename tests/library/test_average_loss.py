@@ -21,7 +21,29 @@ def test_the_sum_is_divided_by_the_number_of_examples():
     assert evaluate(af.nn.scale_regularization_loss(losses)) == 12
 
 
-@pytest.mark.parametrize("loss", [1.0, np.array([1, 2])])
-def test_losses_without_examples_or_fractions_are_refused(loss):
-    with pytest.raises(ValueError, match="floating tensor with an axis of examples"):
-        af.nn.compute_average_loss(loss)
+def test_weights_may_lack_the_last_axis_or_have_one_more():
+    for shape, weights, expected in [
+        ([2, 3], [2.0, 1.0], 4.5),
+        ([2, 1], [2.0, 1.0], 1.5),
+        ([2], [[2.0], [1.0]], 1.5),
+        ([2, 3], 2.0, 6.0),
+    ]:
+        assert evaluate(af.nn.compute_average_loss(np.ones(shape), weights)) == expected
+
+
+def test_integers_count_as_float64():
+    assert evaluate(af.nn.compute_average_loss(np.array([1, 3]))).dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ((1.0,), ValueError, "has an axis of examples"),
+        (([1.0], None, 2.0), TypeError, "must be an integer, not float32"),
+        (([1.0], None, [2]), ValueError, "must be one number, its shape is"),
+        (([1.0], None, -2), af.errors.InvalidArgumentError, "must not be negative"),
+    ],
+)
+def test_what_has_no_average_is_refused(given, error, message):
+    with pytest.raises(error, match=message):
+        evaluate(af.nn.compute_average_loss(*given))

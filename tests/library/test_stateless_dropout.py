@@ -20,3 +20,10 @@ async def test_a_function_makes_the_numbers_of_a_dropout():
     async with af.Session(graph=graph) as session:
         np.testing.assert_array_equal(await session.run(y), [[0, 0], [2, 2], [2, 2]])
     assert (y.op.name, asked) == ("drop", [([3, 1], af.float32)])
+
+
+async def test_a_rate_of_0_asks_for_no_random_numbers():
+    with af.Graph().as_default() as graph:
+        kept = af.nn.experimental.general_dropout([1.0, 2.0], 0.0, lambda shape, dtype: 1 / 0)
+    async with af.Session(graph=graph) as session:
+        assert (await session.run(kept)).tolist() == [1, 2]

@@ -1,5 +1,6 @@
 """Functions mapped over rows, with results of dtypes that the functions decide."""
 
+import numpy as np
 import pytest
 
 import aioflow as af
@@ -38,3 +39,16 @@ def test_the_call_that_learns_the_dtypes_leaves_nothing(graph):
 def test_what_is_no_function_is_refused():
     with pytest.raises(TypeError, match="fn must be a function, not 3"):
         af.vectorized_map(3, af.constant([1.0]))
+
+
+async def test_one_row_serves_all_and_no_rows_make_none(graph):
+    sums = af.vectorized_map(lambda pair: pair[0] + pair[1], (np.arange(3.0), np.array([10.0])))
+    none = af.vectorized_map(lambda row: row * 2, np.zeros([0, 2]))
+    async with af.Session(graph=graph) as session:
+        found, empty = await session.run([sums, none])
+    assert (found.tolist(), empty.shape) == ([10, 11, 12], (0, 2))
+
+
+def test_other_numbers_of_rows_are_refused():
+    with pytest.raises(ValueError, match="as many rows each, and they have 3, 2"):
+        af.vectorized_map(lambda pair: pair[0], (np.arange(3.0), np.arange(2.0)))

@@ -43,3 +43,36 @@ async def run(data, *feeds, fetches=None):
         await session.run(imported.initializer)
         feed = dict(zip(imported.inputs.values(), feeds, strict=True))
         return list((await session.run(imported.outputs, feed)).values())
+
+
+async def assert_loads_alike(saved):
+    """A loaded model computes what the graph computed that it was saved from."""
+    path, batch, expected = saved
+    onnx.checker.check_model(str(path), full_check=True)
+    imported = af.onnx.load(path, af.Graph())
+    async with af.Session(graph=imported.graph) as session:
+        await session.run(imported.initializer)
+        results = await session.run(imported.outputs, {imported.inputs["batch"]: batch})
+    assert results.keys() == expected.keys()
+    for name, wanted in expected.items():
+        _assert_close(results[name], wanted, 1e-5, 1e-6, name)
+
+
+def assert_runs_alike(saved):
+    """ONNX Runtime computes the same."""
+    runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+    path, batch, expected = saved
+    results = runtime.InferenceSession(path).run([*expected], {"batch": batch})
+    for result, (name, wanted) in zip(results, expected.items(), strict=True):
+        _assert_close(result, wanted, 1e-4, 1e-5, name)
+
+
+def _assert_close(found, wanted, rtol, atol, name):
+    wanted = np.asarray(wanted)
+    assert np.shape(found) == wanted.shape
+    if wanted.dtype == object:
+        assert [str(each) if isinstance(each, str) else each.decode() for each in np.ravel(found)] == [
+            each.decode() for each in np.ravel(wanted)
+        ]
+    else:
+        np.testing.assert_allclose(found, wanted, rtol, atol, err_msg=name)

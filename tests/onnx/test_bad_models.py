@@ -101,7 +101,7 @@ def test_an_output_that_an_operator_does_not_have_is_refused():
     [
         (["x", "", "x"], ValueError, r"node 'y' .Where.: its input 'X' is missing"),
         (["x", "x"], ValueError, r"node 'y' .Where.: its input 'Y' is missing"),
-        (["x", "list", "x"], TypeError, r"node 'y' .Where.: its input 'X' is a sequence, and must be a tensor"),
+        (["x", "list", "x"], TypeError, r"node 'y' .Where.: its input 'X' must be a tensor, and a sequence is given"),
     ],
 )
 def test_inputs_that_do_not_fit_an_operator_are_refused(inputs, kind, match):

@@ -247,12 +247,8 @@ def test_all_missing_operators_are_listed_and_nothing_is_built():
     assert list(target.get_operations()) == []
 
 
-def test_an_optional_input_is_fed_as_a_tensor_and_a_sequence_as_a_list():
-    tensor = value("x", [2]).type
-    optional = helper.make_value_info("x", helper.make_optional_type_proto(tensor))
-    nodes = [node("OptionalGetElement", ["x"], ["y"])]
-    assert af.onnx.load(model(nodes, [optional], [value("y")]), af.Graph()).inputs["x"].shape == [2]
-    sequence = helper.make_value_info("x", helper.make_sequence_type_proto(tensor))
+def test_a_sequence_is_fed_as_a_list():
+    sequence = helper.make_value_info("x", helper.make_sequence_type_proto(value("x", [2]).type))
     imported = af.onnx.load(
         model([node("SequenceLength", ["x"], ["y"])], [sequence], [value("y", [], np.int64)]), af.Graph()
     )
@@ -300,3 +296,19 @@ def test_an_error_of_a_node_names_it_and_leaves_the_graph_as_it_was():
     with pytest.raises(ValueError, match=r"node .my product. \(MatMul\)"):
         af.onnx.load(data, target)
     assert list(target.get_operations()) == []
+
+
+async def test_fit_trains_a_loaded_model_with_new_layers_behind_it():
+    nodes = [node("Conv", ["x", "w"], ["c"]), node("Relu", ["c"], ["r"]), node("GlobalAveragePool", ["r"], ["y"])]
+    data = model(nodes, [value("x", ["n", 1, 4, 4])], [value("y", ["n", 2, 1, 1])], w=np.ones((2, 1, 3, 3), np.float32))
+    with af.Graph().as_default():
+        imported = af.onnx.load(data)
+        features = af.layers.Flatten()(imported.outputs["y"])
+        async with af.Model(imported.inputs["x"], af.layers.Dense(1)(features)) as made:
+            made.compile("sgd", "mse")
+            images, wanted = np.random.default_rng(0).normal(size=(8, 1, 4, 4)).astype(np.float32), np.arange(8.0)
+            before = await made.get_weights()
+            np.testing.assert_array_equal(before[0], np.ones((2, 1, 3, 3)))
+            history = await made.fit(images, wanted, epochs=5, verbose=0)
+            assert history.history["loss"][-1] < history.history["loss"][0]
+            assert (before[0] != (await made.get_weights())[0]).any()

@@ -113,6 +113,7 @@ def layers(x):
 
 def edges(x):
     none = x[:, :0] > 0.0
+    products = af.cumprod(x[:, :0], 1), af.cumprod(x[:0], 1), af.cumprod(x[:0], exclusive=True, reverse=True)
     flags = af.reduce_any(none, 1), af.reduce_all(none, 1), af.reduce_any(x > 0.0, [])
     kept = af.reduce_sum(x, []), af.reduce_max(x, [], keepdims=True), af.reduce_logsumexp(x, [])
     tenths = af.rint(x * 10.0) * 0.1
@@ -121,7 +122,7 @@ def edges(x):
     smallest = af.cast(x, af.int8) * 0 + af.constant([-128, -128, -127, 127, 127, -1], af.int8)
     rests += [smallest // af.constant([5, -128, 126, -128, 127, 127], af.int8)]
     large = [af.cast(af.cast(x * 1e6, small), af.float32) for small in (af.float8_e4m3fn, af.float8_e5m2)]
-    return *flags, *kept, *rests, *large
+    return *flags, *kept, *rests, *large, *products
 
 
 def precise(x):
@@ -201,21 +202,6 @@ def open_sizes(x):
     return *pooled, *[af.nn.conv2d(picture, kernel, stride, "SAME") for stride in (1, 2)]
 
 
-@pytest.fixture
-async def saved(request, tmp_path):
-    """The path of a saved part of a graph, a batch, and what the graph computes of it."""
-    graph, batch = af.Graph(), RNG.normal(size=(2 * 24, 6)).astype(np.float32)
-    with graph.as_default():
-        x = af.placeholder(af.float32, [None, 6])
-        made = request.param(x)
-        outputs = {f"y{i}": y for i, y in enumerate(made if isinstance(made, tuple) else (made,))}
-    async with af.Session(graph=graph) as session:
-        with graph.as_default():
-            await session.run(af.global_variables_initializer())
-        await af.onnx.save(tmp_path / "model.onnx", {"batch": x}, outputs, session=session)
-        return tmp_path / "model.onnx", batch, await session.run(outputs, {x: batch})
-
-
 CASES = pytest.mark.parametrize(
     "saved",
     [
@@ -243,24 +229,12 @@ CASES = pytest.mark.parametrize(
 
 @CASES
 async def test_a_saved_graph_computes_the_same_when_it_is_loaded(saved):
-    path, batch, expected = saved
-    onnx.checker.check_model(str(path), full_check=True)
-    imported = af.onnx.load(path, af.Graph())
-    async with af.Session(graph=imported.graph) as session:
-        await session.run(imported.initializer)
-        results = await session.run(imported.outputs, {imported.inputs["batch"]: batch})
-    assert results.keys() == expected.keys()
-    for name, value in expected.items():
-        np.testing.assert_allclose(results[name], value, rtol=1e-5, atol=1e-6)
+    await models.assert_loads_alike(saved)
 
 
 @CASES
 async def test_another_runtime_computes_the_same_of_a_saved_graph(saved):
-    runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
-    path, batch, expected = saved
-    results = runtime.InferenceSession(path).run([*expected], {"batch": batch})
-    for result, value in zip(results, expected.values(), strict=True):
-        np.testing.assert_allclose(result, value, rtol=1e-4, atol=1e-5)
+    models.assert_runs_alike(saved)
 
 
 async def test_the_values_of_variables_are_those_of_the_session(tmp_path):
@@ -281,11 +255,9 @@ async def test_what_has_no_form_in_onnx_is_listed_and_nothing_is_written(tmp_pat
     graph = af.Graph()
     with graph.as_default():
         x = af.placeholder(af.float32, [2], name="x")
-        y = af.digamma(x) + af.bessel_i0e(x)
+        y = af.zeta(x, x) + af.igamma(x, x)
     async with af.Session(graph=graph) as session:
-        with pytest.raises(
-            af.errors.UnimplementedError, match=r"2 operations have no form in ONNX: digamma.*bessel_i0e"
-        ):
+        with pytest.raises(af.errors.UnimplementedError, match=r"2 operations have no form in ONNX: zeta.*igamma"):
             await af.onnx.save(tmp_path / "model.onnx", {"x": x}, {"y": y}, session)
         with pytest.raises(af.errors.InvalidArgumentError, match="placeholder 'x', which is not among the inputs"):
             await af.onnx.save(tmp_path / "model.onnx", {}, {"y": x * 2.0}, session)
@@ -333,13 +305,12 @@ async def test_the_sizes_of_parts_are_stated_in_numbers(tmp_path):
 
 
 async def test_a_model_holds_no_constants_on_the_way_to_those_that_it_needs(tmp_path):
-    x = af.placeholder(af.float32, [3], name="x")
-    y = x + af.math.bessel_i0e(af.math.bessel_i0e(af.constant([2.0, 3.0, 4.0])))
+    x = af.placeholder(af.float32, [2, 2], name="x")
+    y = x + af.matrix_inverse(af.matrix_inverse(af.constant([[2.0, 1.0], [0.0, 4.0]])))
     async with af.Session() as session:
         await af.onnx.save(tmp_path / "model.onnx", {"x": x}, {"y": y}, session)
     (kept,) = onnx.load(str(tmp_path / "model.onnx")).graph.initializer
-    once = np.i0([2, 3, 4]) * np.exp([-2, -3, -4])
-    np.testing.assert_allclose(onnx.numpy_helper.to_array(kept), np.i0(once) * np.exp(-once), rtol=1e-6)
+    np.testing.assert_allclose(onnx.numpy_helper.to_array(kept), [[2, 1], [0, 4]], rtol=1e-6)
 
 
 async def test_a_name_for_an_input_and_an_output_is_refused(tmp_path):

@@ -1,11 +1,11 @@
-"""Memory for what arrives: it is used again when nobody holds it, and never before."""
+"""Memory for large values: it is used again when nothing holds it, and never before."""
 
 import gc
+import threading
 
 import numpy as np
 import pytest
 
-from aioflow.resources import buffers
 from aioflow.resources.buffers import Buffers
 
 SIZE = 1 << 20
@@ -52,30 +52,56 @@ def test_memory_that_anything_shares_is_nobody_elses(kept, share):
     assert place(kept.take(SIZE)) == at
 
 
-def test_another_size_is_other_memory(kept):
+def test_a_value_gets_the_free_memory_that_fits_it_best(kept):
+    values = [kept.take(SIZE + more) for more in (0, 1000, 2000)]
+    places = [place(value) for value in values]
+    del values
+    fitting = kept.take(SIZE + 500)
+    assert (place(fitting), fitting.nbytes) == (places[1], SIZE + 500)
+    assert place(kept.take(2 * SIZE)) not in places
+    assert place(kept.take(SIZE // 3)) not in places
+
+
+def test_an_array_of_any_dtype_is_in_such_memory(kept):
     at = place(kept.take(SIZE))
-    array = kept.take(SIZE + 1)
-    assert array.nbytes == SIZE + 1
-    assert place(kept.take(SIZE)) == at
+    array = kept.empty((64, SIZE // 256), np.dtype(np.float32))
+    assert (place(array), array.shape, array.dtype) == (at, (64, SIZE // 256), np.float32)
+    assert array.flags.c_contiguous
+    assert array.flags.writeable
 
 
-@pytest.mark.parametrize("nbytes", [0, 1, 1000, (1 << 28) + 1])
-def test_what_is_small_or_huge_is_not_kept(kept, nbytes):
+@pytest.mark.parametrize("nbytes", [0, 1, 1000, (1 << 29) + 1])
+def test_small_or_huge_memory_is_not_kept(kept, nbytes):
     assert kept.take(nbytes).nbytes == nbytes
-    assert not kept._kept
+    assert not kept._free
 
 
-def test_what_is_kept_is_bounded_and_the_oldest_goes(kept):
-    for number in range(100):
-        kept.take(SIZE + number)
-    assert len(kept._kept) == 64
-    assert kept._kept[0].nbytes == SIZE + 36
-    for number in range(20):
-        kept.take((20 << 20) + number)
-    assert sum(array.nbytes for array in kept._kept) <= 1 << 28
+def test_free_memory_is_bounded_and_the_oldest_goes(kept):
+    held = [kept.take(SIZE + number) for number in range(100)]
+    while held:
+        del held[0]
+    assert [block.nbytes for block in kept._free] == [SIZE + number for number in range(36, 100)]
+    held = [kept.take((20 << 20) + number) for number in range(30)]
+    held.clear()
+    assert (490 << 20) < sum(block.nbytes for block in kept._free) <= 1 << 29
 
 
-def test_where_references_are_not_counted_exactly_none_is_used_again(kept, monkeypatch):
-    monkeypatch.setattr(buffers, "COUNTS_ARE_EXACT", False)
-    kept.take(SIZE)
-    assert not kept._kept
+def test_threads_and_the_garbage_collector_never_share_memory(kept):
+    wrong = []
+
+    def use(number):
+        for _ in range(50):
+            array = kept.take(SIZE)
+            array[::4096] = number
+            cycle = [array]
+            cycle.append(cycle)
+            wrong.extend(array[::4096][array[::4096] != number])
+            del array, cycle
+            gc.collect(0)
+
+    threads = [threading.Thread(target=use, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []

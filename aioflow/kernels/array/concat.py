@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.graph.building import transactional
+from aioflow.graph.composed import dispatching
 from aioflow.graph.convert import CONVERTERS, TensorLike, convert_to_tensor, is_constant
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Ints, T, op
@@ -106,6 +107,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
     return into_used_memory
 
 
+@dispatching
 def concat(values: TensorLike, axis: int | TensorLike, name: str | None = None) -> Tensor:
     """The concatenation of the values along an axis; their sizes along all other axes must agree.
 
@@ -151,6 +153,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
     return lambda values: xp.concatenate([value[index] for value in values], place)
 
 
+@dispatching
 def stack(values: TensorLike, axis: int = 0, name: str | None = None) -> Tensor:
     """The values, all of one shape, side by side along a new axis, which becomes `axis`.
 
@@ -324,6 +327,7 @@ def _(op: Operation, *dys: Tensor) -> tuple[Tensor, None]:
 
 
 @transactional
+@dispatching
 def split(
     value: TensorLike, num_or_size_splits: Any, axis: int = 0, num: int | None = None, name: str | None = None
 ) -> list[Tensor]:

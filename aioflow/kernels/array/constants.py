@@ -7,6 +7,7 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.graph.building import transactional
+from aioflow.graph.composed import dispatching
 from aioflow.graph.convert import CONVERTERS, NumberLike, TensorLike, constant_value, convert_to_tensor
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Ints, Op, op
@@ -351,6 +352,7 @@ _zeros_like, _ones_like = _alike("zeros_like", 0), _alike("ones_like", 1)
 
 
 @transactional
+@dispatching
 def zeros_like(
     tensor: TensorLike, dtype: DTypeLike | None = None, name: str | None = None, optimize: bool = True
 ) -> Tensor:
@@ -367,6 +369,7 @@ def zeros_like(
 
 
 @transactional
+@dispatching
 def ones_like(
     tensor: TensorLike, dtype: DTypeLike | None = None, name: str | None = None, optimize: bool = True
 ) -> Tensor:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from aioflow.graph.composed import dispatching
 from aioflow.graph.convert import NumberLike, TensorLike
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.kernel import NodeView
@@ -182,6 +183,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
     return scattered
 
 
+@dispatching
 def gather(
     params: TensorLike,
     indices: NumberLike,

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.graph.building import transactional
+from aioflow.graph.composed import dispatching
 from aioflow.graph.convert import NumberLike, TensorLike, constant_value, convert_to_tensor
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Indices, Ints, T, op
@@ -224,6 +225,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 @transactional
+@dispatching
 def one_hot(
     indices: NumberLike,
     depth: NumberLike,

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.graph.building import transactional
+from aioflow.graph.composed import dispatching
 from aioflow.graph.convert import NumberLike, TensorLike, convert_to_tensor
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Indices, Ints, T, op
@@ -271,6 +272,7 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
 
 
 @transactional
+@dispatching
 def where(
     condition: TensorLike, x: TensorLike | None = None, y: TensorLike | None = None, name: str | None = None
 ) -> Tensor:

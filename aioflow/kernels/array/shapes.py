@@ -10,6 +10,7 @@ from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Ints, Op, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
+from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels import known
 from aioflow.kernels.families import CPU, GPU, sum_to_operand
 from aioflow.tensors import dtypes
@@ -121,9 +122,9 @@ def shape_n(input: Sequence[Any], out_type: DTypeLike = int32, name: str | None 
     return list(_shape_n(input, out_type, name=name))
 
 
-shape.of_sparse(lambda x, out_type: OPERATORS["cast"](x.dense_shape, out_type))
-size.of_sparse(lambda x, out_type: OPERATORS["cast"](OPERATORS["reduce_prod"](x.dense_shape), out_type))
-rank.of_sparse(lambda x: size(x.dense_shape))
+shape.of(SparseTensor)(lambda x, out_type: OPERATORS["cast"](x.dense_shape, out_type))
+size.of(SparseTensor)(lambda x, out_type: OPERATORS["cast"](OPERATORS["reduce_prod"](x.dense_shape), out_type))
+rank.of(SparseTensor)(lambda x: size(x.dense_shape))
 for _op in (shape, _shape_n, size, rank):
     _op.on_host(outputs=True)
     free(_op).no_gradient("it depends on the shape alone")

@@ -62,6 +62,11 @@ for _op in (select_boxes, select_by_overlaps):
 def _(
     xp: Namespace, boxes: Array, scores: Array, most: Array, iou: Array, least: Array, sigma: Array
 ) -> Sequence[Array]:
+    return best(overlaps_of(boxes), scores, int(most), float(iou), float(least), float(sigma))
+
+
+def overlaps_of(boxes: Array) -> Overlaps:
+    """How much each of the boxes overlaps one of them: their common area as a share of their union."""
     corners = boxes.astype(np.promote_types(boxes.dtype, np.float32))
     low, high = np.minimum(corners[:, :2], corners[:, 2:]), np.maximum(corners[:, :2], corners[:, 2:])
     areas = (high - low).prod(1)
@@ -71,15 +76,15 @@ def _(
         union = areas + areas[best] - common
         return np.divide(common, union, out=np.zeros_like(union), where=(areas > 0) & (areas[best] > 0))
 
-    return _best(overlaps, scores, int(most), float(iou), float(least), float(sigma))
+    return overlaps
 
 
 @select_by_overlaps.kernel(CPU, fresh=True)
 def _(xp: Namespace, overlaps: Array, scores: Array, most: Array, threshold: Array, least: Array) -> Sequence[Array]:
-    return _best(lambda best: overlaps[:, best], scores, int(most), float(threshold), float(least), 0.0)
+    return best(lambda best: overlaps[:, best], scores, int(most), float(threshold), float(least), 0.0)
 
 
-def _best(
+def best(
     overlaps: Overlaps, scores: Array, most: int, threshold: float, least: float, sigma: float
 ) -> tuple[Array, Array]:
     """The candidates of the highest scores, one after the other: each removes those that it overlaps.

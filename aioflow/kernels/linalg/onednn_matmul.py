@@ -14,6 +14,7 @@ import numpy as np
 
 from aioflow.devices.onednn import Library, check
 from aioflow.devices.onednn_primitive import LINE, ROUTINES, SCRATCH, Builder, Layout
+from aioflow.kernels import onednn_kernels
 from aioflow.resources.variable_memory import LONG, VECTOR
 from aioflow.tensors.dtypes import Array
 
@@ -170,7 +171,7 @@ def _copied(x: Array, place: Array) -> Array:
 def _place(shape: tuple[int, ...], out: Array | None, a: Array, b: Array) -> Array:
     """Where to write: `out` if that is possible while `a` and `b` are read."""
     if out is None or not out.flags.c_contiguous or out.ctypes.data in (a.ctypes.data, b.ctypes.data):
-        return np.empty(shape, np.float32)
+        return onednn_kernels.result(shape)
     return out
 
 

@@ -158,7 +158,7 @@ def _down(x: Tensor, axis: int = -1) -> Tensor:
     return concat([zeros_like(_part(x, axis, 0, 1)), _part(x, axis, 0, -1)], axis)
 
 
-def _diagonals(given: Any, form: str, rhs: NumberLike) -> tuple[Tensor, Tensor, Tensor]:
+def three_diagonals(given: Any, form: str, rhs: NumberLike | None) -> tuple[Tensor, Tensor, Tensor]:
     """The diagonals above, on and below the main one, all of its length; of the dtype of `rhs` if that is a tensor."""
     dtype = rhs.dtype if isinstance(rhs, Tensor) else None
     if form == "compact":
@@ -171,7 +171,7 @@ def _diagonals(given: Any, form: str, rhs: NumberLike) -> tuple[Tensor, Tensor, 
         square(whole.spec)
         middle = matrix_diag_part(whole)
         above, below = matrix_diag_part(whole[..., :-1, 1:]), matrix_diag_part(whole[..., 1:, :-1])
-        return _padded(above, middle, False), middle, _padded(below, middle, True)
+        return _filled(above, middle, False), middle, _filled(below, middle, True)
     if form != "sequence":
         raise ValueError(f"diagonals_format is one of {', '.join(_FORMATS)}, not {form!r}")
     if len(given) != 3:
@@ -185,6 +185,11 @@ def _padded(x: Tensor, middle: Tensor, first: bool) -> Tensor:
     """`x` with the length of `middle`: an element that is no part of the matrix is put first, or last."""
     if x.spec.sizes is not None and middle.spec.sizes is not None and x.spec.sizes[-1:] == middle.spec.sizes[-1:]:
         return x
+    return _filled(x, middle, first)
+
+
+def _filled(x: Tensor, middle: Tensor, first: bool) -> Tensor:
+    """`x`, filled up to the length of `middle`."""
     none = zeros_like(middle[..., :1])
     size = shape(middle)[-1]
     return concat([none, x], -1)[..., -size:] if first else concat([x, none], -1)[..., :size]
@@ -208,7 +213,7 @@ def tridiagonal_matmul(
         array([[12.],
                [21.]], dtype=float32)
     """
-    parts = _diagonals(diagonals, diagonals_format, rhs)
+    parts = three_diagonals(diagonals, diagonals_format, rhs)
     right = convert_to_tensor(rhs, parts[1].dtype)
     if right.spec.rank == 1:
         raise ValueError(f"tridiagonal_matmul: rhs is a matrix [..., n, k], its shape is {right.spec.shape}")
@@ -253,7 +258,7 @@ def tridiagonal_solve(
         >>> (await session.run(x)).round(3)
         array([1., 1.], dtype=float32)
     """
-    parts = _diagonals(diagonals, diagonals_format, rhs)
+    parts = three_diagonals(diagonals, diagonals_format, rhs)
     right = convert_to_tensor(rhs, parts[1].dtype)
     rank = parts[1].spec.rank
     if rank is None or right.spec.rank not in (rank, rank + 1):

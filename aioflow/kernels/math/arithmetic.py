@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow import errors
+from aioflow.graph.composed import dispatching
 from aioflow.graph.convert import constant_value
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op, T, op
@@ -77,6 +78,7 @@ def _(xp: Namespace, x: Array, y: Array) -> Array:
     return apply_ufunc(np.add, object, x, y)
 
 
+@dispatching
 def add(*args: Any, **kwargs: Any) -> Tensor:
     """The sum of x and y; of texts y after x.
 

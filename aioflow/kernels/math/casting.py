@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import overload
 
 from aioflow.graph.building import transactional
+from aioflow.graph.composed import dispatching
 from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import op
@@ -64,6 +65,7 @@ def cast(x: NumberLike, dtype: DTypeLike, name: str | None = None) -> Tensor: ..
 @overload
 def cast(x: SparseTensor, dtype: DTypeLike, name: str | None = None) -> SparseTensor: ...
 @transactional
+@dispatching
 def cast(x: NumberLike | SparseTensor, dtype: DTypeLike, name: str | None = None) -> Tensor | SparseTensor:
     """`x` with that dtype, itself if it has it already; of a SparseTensor, with its values of that dtype.
 
@@ -209,6 +211,7 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
 
 
 @transactional
+@dispatching
 def saturate_cast(value: NumberLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
     """`value` cast to that dtype; elements beyond its limits become the nearest limit instead of wrapping around.
 

@@ -6,6 +6,7 @@ derivative, and descending against the gradient lowers the loss.
 
 import numpy as np
 
+from aioflow.graph.composed import dispatching
 from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.op import T, op
 from aioflow.graph.operation import Operation, Tensor
@@ -13,9 +14,15 @@ from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU, broadcast_gradient, elementwise
 from aioflow.tensors.dtypes import COMPLEX, FLOAT, Array, Namespace, Spec, complex64, complex128, float32, float64
 
-_conj = elementwise("conj", lambda y, x, dy: conj(dy), "The complex conjugate of x.", COMPLEX, kernel="conjugate")
+
+def _conj_gradient(y: Tensor, x: Tensor, dy: Tensor) -> Tensor:
+    return conj(dy)
 
 
+_conj = elementwise("conj", _conj_gradient, "The complex conjugate of x.", COMPLEX, kernel="conjugate")
+
+
+@dispatching
 def conj(x: NumberLike, name: str | None = None) -> Tensor:
     """The complex conjugate of x; a real x itself.
 
@@ -85,6 +92,7 @@ def _(xp: Namespace, input: Array, out: Array | None = None) -> Array:
     return xp.arctan2(xp.zeros((), input.dtype), input, out=out)
 
 
+@dispatching
 def real(input: NumberLike, name: str | None = None) -> Tensor:
     """The real part; a real `input` itself.
 
@@ -96,6 +104,7 @@ def real(input: NumberLike, name: str | None = None) -> Tensor:
     return _real(tensor, name=name) if tensor.dtype.is_complex else tensor
 
 
+@dispatching
 def imag(input: NumberLike, name: str | None = None) -> Tensor:
     """The imaginary part, a real number; zeros for a real `input`.
 
@@ -107,6 +116,7 @@ def imag(input: NumberLike, name: str | None = None) -> Tensor:
     return _imag(tensor, name=name) if tensor.dtype.is_complex else OPERATORS["zeros_like"](tensor, name=name)
 
 
+@dispatching
 def angle(input: NumberLike, name: str | None = None) -> Tensor:
     """The angle in radians between the positive real axis and the number, between -pi and pi.
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.graph.building import transactional
+from aioflow.graph.composed import dispatching
 from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.operation import Tensor
@@ -139,6 +140,7 @@ floor_div: Final = floordiv
 
 
 @transactional
+@dispatching
 def div(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
     """The quotient as in Python 2: of integers the greatest whole number not above x / y.
 
@@ -156,6 +158,7 @@ OPERATORS.update(xlogy=xlogy)
 
 
 @transactional
+@dispatching
 def log_sigmoid(x: NumberLike, name: str | None = None) -> Tensor:
     """log(1 / (1 + exp(-x))), without overflow: x far below 0, near 0 far above.
 

@@ -17,6 +17,7 @@ from aioflow.devices.onednn_primitive import ROUTINES, Builder, Layout
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
+from aioflow.kernels import onednn_kernels
 from aioflow.kernels.families import CPU
 from aioflow.tensors.dtypes import Array, Namespace, float32
 
@@ -45,7 +46,7 @@ def logistic(x: Array, out: Array | None = None) -> Array | None:
         return None
     if not x.min() >= LEAST:  # NaN is not, either
         return None
-    y = np.empty(x.shape, np.float32) if out is None else out
+    y = onednn_kernels.result(x.shape) if out is None else out
     return y if write_logistic(lib, x, y) else None
 
 

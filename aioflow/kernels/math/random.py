@@ -155,6 +155,12 @@ def whole_numbers(shape: Spec, minval: Spec, maxval: Spec) -> Spec:
     return Spec(minval.only(INTEGER).same_dtype(maxval).dtype, known.shape(shape))
 
 
+def unseeded_integers(shape: NumberLike, name: str | None = None) -> Tensor:
+    """Integers, int64, that differ in each run, also in a graph with a seed."""
+    bounds = [convert_to_tensor(bound, int64) for bound in (int64.min, int64.max)]
+    return _uniform_int(shape, *bounds, None, None, name=name)
+
+
 @op(name="random_shuffle", counted=True)
 def _shuffle(value: Spec, seed: int | None = None, seed2: int | None = None) -> Spec:
     """The parts of `value` along its first axis in random order."""

@@ -3,6 +3,7 @@
 from typing import Final, overload
 
 from aioflow.graph.building import transactional
+from aioflow.graph.composed import dispatching
 from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.op import Op, op
@@ -63,6 +64,7 @@ nextafter: Final = binary(
 )
 
 
+@dispatching
 def round(x: NumberLike, name: str | None = None) -> Tensor:
     """The whole number nearest to x, the even one of two; an integer x itself.
 
@@ -126,6 +128,7 @@ def clip_by_value(
     t: NumberLike, clip_value_min: NumberLike, clip_value_max: NumberLike, name: str | None = None
 ) -> Tensor: ...
 @transactional
+@dispatching
 def clip_by_value(
     t: NumberLike, clip_value_min: NumberLike, clip_value_max: NumberLike, name: str | None = None
 ) -> Tensor | IndexedSlices:

@@ -27,6 +27,7 @@ import ml_dtypes
 import numpy as np
 
 from aioflow.graph.building import transactional
+from aioflow.graph.composed import dispatching
 from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
@@ -40,6 +41,8 @@ from aioflow.kernels.math.no_nan import multiply_no_nan, scaled
 from aioflow.tensors.dtypes import FLOAT, Array, Namespace
 
 Function = Callable[..., Array]
+FORMULAS: Final[dict[str, Function]] = {}
+"""{name of an op: its function of flat float64 arrays}"""
 _BLOCK: Final = 1024
 _SERIES_BELOW: Final = 0.4
 _ARTANH: Final = tuple(2 / k for k in range(23, 1, -2))
@@ -65,13 +68,21 @@ def special(made: Op[Any], per_element: float) -> Callable[[Function], Function]
             return call
 
         costs(made, per_element)
+        FORMULAS[made.name] = function
         return function
 
     return declare
 
 
 def pieces(choices: Sequence[tuple[Array, Function]], *inputs: Array) -> Array:
-    """Applies each function where its mask is true; NaN where no mask is. At most one mask may be true."""
+    """Applies each function where its mask is true; NaN where no mask is. At most one mask may be true.
+
+    A formula that is written down, not computed, has a `by_region` of its own.
+    """
+    by_region = getattr(inputs[0], "by_region", None)
+    if by_region is not None:
+        chosen: Array = by_region(choices, *inputs)
+        return chosen
     result = np.full(inputs[0].shape, np.nan)
     for mask, function in choices:
         if mask.all():
@@ -239,6 +250,7 @@ def _(x: Array) -> Array:
 
 
 @transactional
+@dispatching
 def bessel_i0(x: NumberLike, name: str | None = None) -> Tensor:
     """The modified Bessel function of the first kind of order 0.
 
@@ -251,6 +263,7 @@ def bessel_i0(x: NumberLike, name: str | None = None) -> Tensor:
 
 
 @transactional
+@dispatching
 def bessel_i1(x: NumberLike, name: str | None = None) -> Tensor:
     """The modified Bessel function of the first kind of order 1.
 
@@ -332,12 +345,16 @@ def erf_of(xp: Namespace, x: Array) -> Array:
 
 
 @erfc.kernel(CPU, fresh=True)
-def _(xp: Namespace, x: Array) -> Array:
+def erfc_of(xp: Namespace, x: Array) -> Array:
+    """1 - erf of each element, computed in float64."""
     wide = x.astype(xp.float64)
     size = xp.minimum(xp.abs(wide), _ERFC_IS_0)
     tail = xp.where(size > _FAR, _far(xp, size), _middle(xp, size))
     beyond = xp.where(wide < 0, 2 - tail, tail)
     return xp.where(size > _NEAR, beyond, 1 - _near(xp, wide)).astype(x.dtype)
+
+
+FORMULAS["erfc"] = functools.partial(erfc_of, np)
 
 
 def _near(xp: Namespace, x: Array) -> Array:

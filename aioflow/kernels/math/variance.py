@@ -1,6 +1,7 @@
 """The variance along some axes or all, and its square root."""
 
 from aioflow.graph.building import same_graph, transactional
+from aioflow.graph.composed import dispatching
 from aioflow.graph.convert import NumberLike, TensorLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.math.arithmetic import squared_difference
@@ -10,6 +11,7 @@ from aioflow.kernels.math.reduction import reduce_mean
 
 
 @transactional
+@dispatching
 def reduce_variance(
     input_tensor: NumberLike, axis: TensorLike | None = None, keepdims: bool = False, name: str | None = None
 ) -> Tensor:
@@ -28,6 +30,7 @@ def reduce_variance(
 
 
 @transactional
+@dispatching
 def reduce_std(
     input_tensor: NumberLike, axis: TensorLike | None = None, keepdims: bool = False, name: str | None = None
 ) -> Tensor:

@@ -12,17 +12,19 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from aioflow.graph.convert import NumberLike
+from aioflow.graph.building import transactional
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Ints, Op, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
+from aioflow.kernels.array.concat import concat
 from aioflow.kernels.array.shapes import shape_of
 from aioflow.kernels.families import CPU, GPU, elements
 from aioflow.kernels.nn import onednn_convolution
 from aioflow.kernels.nn.activation import Function, bias_add, bias_add_grad, wide
 from aioflow.kernels.nn.windows import FORMATS, Slide, Slides, Sliding, either, images_of, per_axis, taps
-from aioflow.tensors.dtypes import FLOAT, Array, Namespace, Sizes, Spec
+from aioflow.tensors.dtypes import FLOAT, Array, Namespace, Sizes, Spec, int32
 
 BLOCK: Final = 4 << 20
 """Bytes of patches that a CPU multiplies at a time."""
@@ -348,6 +350,7 @@ def conv2d(
     return _conv2d(input, window, **attributes(strides, padding, data_format, dilations), name=name)
 
 
+@transactional
 def conv2d_backprop_input(
     input_sizes: NumberLike,
     filter: NumberLike | None = None,
@@ -362,6 +365,8 @@ def conv2d_backprop_input(
 ) -> Tensor:
     """The gradient of `conv2d` for images of shape `input_sizes`, from that of its result; arguments as there.
 
+    Two `input_sizes` are height and width alone.
+
     Examples:
         >>> filters, dy = np.ones((2, 2, 1, 1), np.float32), np.ones((1, 2, 2, 1), np.float32)
         >>> grad = af.nn.conv2d_backprop_input([1, 3, 3, 1], filters, dy, [1, 1, 1, 1], "VALID")
@@ -372,7 +377,11 @@ def conv2d_backprop_input(
     """
     window = either(filter, filters, "filter, filters")
     attrs = attributes(strides, padding, data_format, dilations)
-    return _conv2d_backprop_input(input_sizes, window, out_backprop, **attrs, name=name)
+    sizes = convert_to_tensor(input_sizes, preferred_dtype=int32)
+    if sizes.shape == [2] and out_backprop is not None:
+        ends = [shape_of(convert_to_tensor(out_backprop))[:1], shape_of(convert_to_tensor(window))[2:3]]
+        sizes = concat([ends[0], sizes, ends[1]] if data_format == "NHWC" else [*ends, sizes], 0)
+    return _conv2d_backprop_input(sizes, window, out_backprop, **attrs, name=name)
 
 
 def conv2d_backprop_filter(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from aioflow.graph.building import transactional
+from aioflow.graph.composed import dispatching
 from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import T, op
@@ -309,6 +310,7 @@ def _along(labels: Any, logits: Any, axis: int, stop: bool, name: str | None) ->
     return _dense(x, y, name=name)[0]
 
 
+@dispatching
 def sigmoid_cross_entropy_with_logits(
     _sentinel: Any = None, labels: NumberLike | None = None, logits: NumberLike | None = None, name: str | None = None
 ) -> Tensor:

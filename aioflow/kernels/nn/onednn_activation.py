@@ -5,13 +5,12 @@ from collections.abc import Callable
 from ctypes import c_float
 from typing import Any, Final
 
-import numpy as np
-
 from aioflow.devices.onednn import available, library
 from aioflow.devices.onednn_primitive import ROUTINES, Builder, Layout
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
+from aioflow.kernels import onednn_kernels
 from aioflow.kernels.families import CPU
 from aioflow.tensors.dtypes import Array, Namespace, float32
 
@@ -48,7 +47,7 @@ def declare(relu_grad: Op[Tensor], plain: Callable[[Namespace, NodeView], Functi
             routine = ROUTINES.find(lib, (_backward, size), functools.partial(_backward, size)) if lib else None
             if routine is None or (out is not None and not out.flags.c_contiguous):
                 return otherwise(dy, y, out=out)
-            dx = np.empty(dy.shape, np.float32) if out is None else out
+            dx = onednn_kernels.result(dy.shape) if out is None else out
             routine(dy, y, dx)
             return dx
 

@@ -43,7 +43,7 @@ def _bind(node: NodeView, lib: Library, otherwise: Function) -> Function:
         routine = ROUTINES.find(lib, (_shuffle, *key), build) if x.size > SMALL else None
         if routine is None:
             return otherwise(x)
-        y = np.empty(x.shape, np.float32)
+        y = onednn_kernels.result(x.shape)
         routine(np.ascontiguousarray(x), y)
         return y
 

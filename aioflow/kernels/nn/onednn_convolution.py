@@ -242,7 +242,7 @@ class Kernels:
             routine = _found(lib, _forward, problem)
             if routine is None:
                 return otherwise(x, window)
-            y = np.empty(problem.y, np.float32)
+            y = onednn_kernels.result(problem.y)
             routine(_ready(x), _ready(window), y)
             return y
 
@@ -257,7 +257,7 @@ class Kernels:
             routine = _found(lib, _forward_with_bias, problem) if fits else None
             if routine is None:
                 return otherwise(x, window, bias)
-            y = np.empty(problem.y, np.float32)
+            y = onednn_kernels.result(problem.y)
             routine(_ready(x), _ready(window), _ready(bias), y)
             return y
 
@@ -274,7 +274,7 @@ class Kernels:
             routine = _found(lib, _backprop_input, problem) if problem.y == dy.shape else None
             if routine is None:
                 return otherwise(sizes, window, dy)
-            dx = np.empty(problem.x, np.float32)
+            dx = onednn_kernels.result(problem.x)
             routine(_ready(window), _ready(dy), dx)
             return dx
 

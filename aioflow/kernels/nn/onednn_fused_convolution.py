@@ -14,7 +14,7 @@ The library's rectifier turns NaN to 0. Here it is a leaky one with slope -0, wh
 """
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -37,6 +37,8 @@ Binding = Callable[[Namespace, NodeView], Function]
 _INFERENCE: Final = 96
 _SRC, _SRC_1, _DST, _WEIGHTS, _BIAS = 1, 2, 17, 33, 41
 _OF_WEIGHTS: Final = 131
+_MOST_LAYOUTS: Final = 16
+"""The layouts of images, such as sizes of batches, for which a kernel keeps what it has prepared."""
 _SLOPE: Final = np.full(1, -0.0, np.float32)
 """The slope of the rectifier below 0: what is below 0 becomes +0."""
 
@@ -125,23 +127,20 @@ def _wide(of: Building, layer: _Layer) -> MemoryRef:
 
 
 class _Prepared(NamedTuple):
-    """How images that lie so are convolved with these arrays: by the routine, or by NumPy if there is none.
+    """How images that lie in one way are convolved with these arrays: by the routine, or by NumPy if there is none.
 
-    `apart`: the sum and the rectifier follow the routine. `wide`: the shape of the images with more channels, if the
-    routine wants zeros of that shape.
+    `packing`, `stay`: the routine that packs the filter, and the arrays that the other routine holds. `apart`: the sum
+    and the rectifier follow the routine. `wide`: the shape of the images with more channels, if the routine wants zeros
+    of that shape.
     """
 
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
     given: Sequence[Array]
     y: tuple[int, ...] = ()
     routine: Routine | None = None
+    packing: Routine | None = None
+    stay: Sequence[Array] = ()
     apart: bool = False
     wide: tuple[int, ...] = ()
-
-    def fits(self, x: Array, given: Sequence[Array]) -> bool:
-        """Whether it is for such images, and for these arrays, which have not changed since."""
-        return x.shape == self.shape and x.strides == self.strides and unchanged(self.given, given)
 
 
 class _Kernel:
@@ -158,19 +157,19 @@ class _Kernel:
         self._sum = "sum" in self._steps
         self._rectify = held(np, float32) if "relu" in self._steps else None
         self._keeps = attrs["kept"]
-        self._prepared: _Prepared | None = None
+        self._prepared: dict[Hashable, _Prepared] = {}  # by shape and strides of the images, the newest last
 
     def __call__(self, x: Array, window: Array, others: Sequence[Array]) -> Array:
         """The images that the convolution and the steps make of `x`."""
         given = window, *(others[:-1] if self._sum else others)
-        prepared = self._prepared
-        if prepared is None or not prepared.fits(x, given):
+        prepared = self._prepared.get((x.shape, x.strides))
+        if prepared is None or not unchanged(prepared.given, given):
             prepared = self._prepare(x, given)
             if self._keeps:
-                self._prepared = prepared
+                self._keep((x.shape, x.strides), prepared)
         if prepared.routine is None or (self._sum and others[-1].shape != prepared.y):
             return self._otherwise(x, window, others)
-        y = np.empty(prepared.y, np.float32)
+        y = onednn_kernels.result(prepared.y)
         images = (np.zeros(prepared.wide, np.float32), x) if prepared.wide else (x,)
         if prepared.apart:
             prepared.routine(*images, y)
@@ -180,6 +179,11 @@ class _Kernel:
         else:
             prepared.routine(*images, y)
         return y
+
+    def _keep(self, layout: Hashable, prepared: _Prepared) -> None:
+        """Keep it beside the newest ones for other images and the same weights."""
+        others = [(at, each) for at, each in self._prepared.items() if unchanged(each.given, prepared.given)]
+        self._prepared = {**dict(others[1 - _MOST_LAYOUTS :]), layout: prepared}
 
     def _follow(self, y: Array, others: Sequence[Array]) -> None:
         """Take the sum and the rectifier as steps of their own."""
@@ -191,7 +195,7 @@ class _Kernel:
     def _prepare(self, x: Array, given: Sequence[Array]) -> _Prepared:
         """The routine, unless NumPy must compute it or is as fast, with its weights in the layout of the library."""
         window = given[0] if self._axes is None else given[0].transpose(self._axes)
-        layer, none = self._layer(x, window), _Prepared(x.shape, x.strides, given)
+        layer, none = self._layer(x, window), _Prepared(given)
         fits = window.shape[-2] * self._groups == x.shape[-1] and not window.shape[-1] % self._groups
         lies = x.flags.aligned and min(layer.x.strides) > 0  # oneDNN counts in elements
         if not fits or layer.problem.multiplications <= SMALL or not lies:
@@ -199,9 +203,9 @@ class _Kernel:
         for form in self._forms(layer):
             packing, routine = self._routine(_packing, form), self._routine(_convolving, form)
             if packing is not None and routine is not None:
-                routine = routine.holding(*self._weights(packing, form, window, given[1:]))
+                stay = self._kept_weights(packing, form, given) or self._weights(packing, form, window, given[1:])
                 apart, wide = (form.sum, form.relu) != (layer.sum, layer.relu), form.problem.x if form.own else ()
-                return none._replace(y=layer.problem.y, routine=routine, apart=apart, wide=wide)
+                return _Prepared(given, layer.problem.y, routine.holding(*stay), packing, stay, apart, wide)
         return none
 
     def _forms(self, layer: _Layer) -> Iterable[_Layer]:
@@ -212,6 +216,14 @@ class _Kernel:
 
     def _routine(self, build: Callable[[_Layer, Builder], None], layer: _Layer) -> Routine | None:
         return ROUTINES.find(self._lib, (build, layer), functools.partial(build, layer))
+
+    def _kept_weights(self, packing: Routine, layer: _Layer, given: Sequence[Array]) -> Sequence[Array]:
+        """The arrays that stay, if those for other images have the filter in the same layout; else none."""
+        for other in self._prepared.values():
+            fits = len(other.stay) == (3 if layer.relu else 2) and unchanged(other.given, given)
+            if fits and other.packing is not None and other.packing.is_like(packing):
+                return other.stay
+        return ()
 
     def _weights(self, packing: Routine, layer: _Layer, window: Array, vectors: Sequence[Array]) -> Sequence[Array]:
         """The arrays that stay: the packed filter with the factors in it, the bias, the slope of the rectifier."""

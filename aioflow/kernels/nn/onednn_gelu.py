@@ -15,6 +15,7 @@ from aioflow.devices.onednn_primitive import ROUTINES, Builder, Layout
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
+from aioflow.kernels import onednn_kernels
 from aioflow.kernels.families import CPU
 from aioflow.tensors.dtypes import Array, Namespace, float32
 
@@ -65,7 +66,7 @@ def _compute(
     routine = ROUTINES.find(lib, (_compute, key, size), functools.partial(build, size))
     if routine is None:
         return otherwise(*inputs, out=out)
-    place = np.empty(shape, np.float32) if out is None or not out.flags.c_contiguous else out
+    place = onednn_kernels.result(shape) if out is None or not out.flags.c_contiguous else out
     flat = [np.ascontiguousarray(array) for array in inputs]
     if len(flat) > 1:
         flat[-1] = _bounded(flat[-1])

@@ -13,7 +13,6 @@ from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.kernels import onednn_kernels
 from aioflow.kernels.nn.onednn_normalisation import is_precise
-from aioflow.resources.buffers import BUFFERS
 from aioflow.tensors.dtypes import Array, Namespace
 
 Function = Callable[..., tuple[Array, ...]]
@@ -89,7 +88,7 @@ def _normalise(node: NodeView, lib: Library, otherwise: Function) -> Function:
         if routine is None:
             return otherwise(x, scale, offset)
         column = column_of(x, scale)
-        y, mean, variance = _empty(x.shape), _empty(column), _empty(column)
+        y, mean, variance = onednn_kernels.result(x.shape), onednn_kernels.result(column), onednn_kernels.result(column)
         rows, *vectors = _ready(x, scale, offset)
         routine(rows, y, *vectors, mean, variance)
         return (y, mean, variance) if is_precise(mean, variance, epsilon) else otherwise(x, scale, offset)
@@ -105,16 +104,16 @@ def _gradient(node: NodeView, lib: Library, otherwise: Function) -> Function:
         routine = _found(lib, _backward, epsilon, x, scale) if fits else None
         if routine is None or not is_precise(mean, variance, epsilon):
             return otherwise(dy, x, scale, mean, variance)
-        dx, dscale, doffset = _empty(x.shape), _empty(scale.shape), _empty(scale.shape)
+        dx, dscale, doffset = (
+            onednn_kernels.result(x.shape),
+            onednn_kernels.result(scale.shape),
+            onednn_kernels.result(scale.shape),
+        )
         dy, x, scale, mean, variance = _ready(dy, x, scale, mean, variance)
         routine(dy, x, dx, scale, scale, dscale, doffset, mean, variance)
         return dx, dscale, doffset
 
     return compute
-
-
-def _empty(shape: tuple[int, ...]) -> Array:
-    return BUFFERS.empty(shape, np.dtype(np.float32))
 
 
 def _ready(*arrays: Array) -> list[Array]:

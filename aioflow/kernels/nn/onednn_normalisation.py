@@ -106,7 +106,7 @@ def _normalise(node: NodeView, lib: Library, otherwise: Function) -> Function:
         routine = _found(lib, _forward, problem, x, scale, offset, *given)
         if routine is None:
             return otherwise(x, scale, offset, mean, variance)
-        y = np.empty(x.shape, np.float32)
+        y = onednn_kernels.result(x.shape)
         mean, variance = _ready(*given) if given else (np.empty_like(scale), np.empty_like(scale))
         images, *vectors = _ready(x, scale, offset)
         routine(images, y, *vectors, mean, variance)
@@ -129,7 +129,7 @@ def _gradient(node: NodeView, lib: Library, otherwise: Function) -> Function:
         routine = _found(lib, _backward, problem, x, scale, mean, variance) if fits else None
         if routine is None or (training and not is_precise(mean, variance, epsilon)):
             return otherwise(dy, x, scale, mean, variance)
-        dx, dscale, doffset = np.empty(x.shape, np.float32), np.empty_like(scale), np.empty_like(scale)
+        dx, dscale, doffset = onednn_kernels.result(x.shape), np.empty_like(scale), np.empty_like(scale)
         gradients, images, *vectors = _ready(dy, x, scale, mean, variance)
         routine(gradients, images, dx, *vectors, dscale, doffset)
         return dx, dscale, doffset

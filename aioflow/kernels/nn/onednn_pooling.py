@@ -143,7 +143,7 @@ def _highest(geometry: Geometry, lib: Library, otherwise: Function) -> Function:
         routine, shape = find(x.shape)
         if routine is None or math.isnan(x.max()):
             return otherwise(x)
-        y = np.empty(shape, np.float32)
+        y = onednn_kernels.result(shape)
         routine(np.ascontiguousarray(x), y)
         return otherwise(x) if y.min() == _LOWEST else y
 
@@ -156,7 +156,7 @@ def _gradient_of_highest(geometry: Geometry, lib: Library, otherwise: Function) 
         routine = _found(lib, _highest_grad, problem) if problem.y == y.shape == dy.shape else None
         if routine is None or not y.min() > _LOWEST:  # as it is for NaN, too
             return otherwise(x, y, dy)
-        dx = np.empty(problem.x, np.float32)
+        dx = onednn_kernels.result(problem.x)
         routine(np.ascontiguousarray(x), np.ascontiguousarray(dy), dx)
         return dx
 
@@ -170,7 +170,7 @@ def _mean(geometry: Geometry, lib: Library, otherwise: Function) -> Function:
         routine, shape = find(x.shape)
         if routine is None:
             return otherwise(x)
-        y = np.empty(shape, np.float32)
+        y = onednn_kernels.result(shape)
         routine(np.ascontiguousarray(x), y)
         return y
 
@@ -183,7 +183,7 @@ def _gradient_of_mean(geometry: Geometry, lib: Library, otherwise: Function) -> 
         routine = _found(lib, _mean_grad, problem) if problem.y == dy.shape else None
         if routine is None:
             return otherwise(sizes, dy)
-        dx = np.empty(problem.x, np.float32)
+        dx = onednn_kernels.result(problem.x)
         routine(np.ascontiguousarray(dy), dx)
         return dx
 

@@ -79,7 +79,7 @@ def _gradient(algorithm: int, node: NodeView, lib: Library, otherwise: Function)
         routine = _found(lib, _backward, algorithm, y, axis) if dy.shape == y.shape else None
         if routine is None or not (_finite(dy) and _finite(y)):
             return otherwise(dy, y, out=out)
-        dx = np.empty(y.shape, np.float32)
+        dx = onednn_kernels.result(y.shape)
         routine(np.ascontiguousarray(dy), np.ascontiguousarray(y), dx)
         return _delivered(dx, out)
 
@@ -87,7 +87,7 @@ def _gradient(algorithm: int, node: NodeView, lib: Library, otherwise: Function)
 
 
 def _place(x: Array, out: Array | None) -> Array:
-    return out if out is not None and out.flags.c_contiguous else np.empty(x.shape, np.float32)
+    return out if out is not None and out.flags.c_contiguous else onednn_kernels.result(x.shape)
 
 
 def _delivered(y: Array, out: Array | None) -> Array:

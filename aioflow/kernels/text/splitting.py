@@ -10,6 +10,7 @@ from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, TextLike
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op, op
+from aioflow.graph.operators import OPERATORS
 from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels.families import CPU, TEXT, costs
 from aioflow.tensors import dtypes
@@ -98,11 +99,16 @@ _kernel(
     lambda node: lambda: lambda text: text.split(node.attrs["sep"].encode() or None, node.attrs["maxsplit"]),
 )
 _SPARSE: Final = "SparseTensor"
+_RAGGED: Final = "RaggedTensor"
 
 
-def _check_result(result_type: str) -> None:
+def _result(source: Any, result_type: str, split_vector: Callable[[Any], Any]) -> Any:
+    """Return the pieces as a SparseTensor or a RaggedTensor. ValueError for another type."""
+    if result_type == _RAGGED:
+        return OPERATORS["ragged_pieces"](source, split_vector)
     if result_type != _SPARSE:
-        raise ValueError(f"result_type must be {_SPARSE!r}: ragged tensors are not supported")
+        raise ValueError(f"result_type must be {_SPARSE!r} or {_RAGGED!r}, not {result_type!r}")
+    return SparseTensor(*split_vector(source))
 
 
 @transactional
@@ -113,10 +119,11 @@ def string_split(
     delimiter: TextLike | None = None,
     result_type: str = _SPARSE,
     name: str | None = None,
-) -> SparseTensor:
+) -> Any:
     """The parts of each string of a vector, one row for each: between bytes that are in `sep`, by default blanks.
 
-    An empty `sep` takes strings apart into bytes. With `skip_empty` empty parts are left out.
+    An empty `sep` takes strings apart into bytes. With `skip_empty` empty parts are left out. The result is of
+    `result_type`, "SparseTensor" or "RaggedTensor"; only the latter takes strings of other ranks.
 
     Examples:
         >>> words = af.string_split(["a b", "c"])
@@ -125,9 +132,9 @@ def string_split(
                [0, 1],
                [1, 0]]), array([b'a', b'b', b'c'], dtype=object)]
     """
-    _check_result(result_type)
-    marks = delimiter if sep is None else sep
-    return SparseTensor(*_string_split(source, " " if marks is None else marks, skip_empty, name=name))
+    given = delimiter if sep is None else sep
+    marks = " " if given is None else given
+    return _result(source, result_type, lambda texts: _string_split(texts, marks, skip_empty, name=name))
 
 
 @transactional
@@ -138,12 +145,16 @@ def split(
     result_type: str = _SPARSE,
     source: TensorLike | None = None,
     name: str | None = None,
-) -> SparseTensor:
+) -> Any:
     """The parts of each string of a vector, one row for each, as Python's `str.split(sep, maxsplit)` gives them.
 
+    The result is of `result_type`, "SparseTensor" or "RaggedTensor"; only the latter takes strings of other ranks.
+
     Examples:
+        >>> (await session.run(af.strings.split(["a b", "c"], result_type="RaggedTensor"))).to_list()
+        [[b'a', b'b'], [b'c']]
         >>> await session.run(af.strings.split(["a b", "c"]).values)
         array([b'a', b'b', b'c'], dtype=object)
     """
-    _check_result(result_type)
-    return SparseTensor(*_string_split_v2(source if input is None else input, sep or "", maxsplit, name=name))
+    given = source if input is None else input
+    return _result(given, result_type, lambda texts: _string_split_v2(texts, sep or "", maxsplit, name=name))

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.graph.building import transactional
+from aioflow.graph.composed import dispatching
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Ints, Op, op
 from aioflow.graph.operation import Tensor
@@ -387,6 +388,7 @@ def _joined_along(x: Array, axis: int, separator: bytes) -> Array:
 
 
 @transactional
+@dispatching
 def reduce_join(
     inputs: Any,
     axis: int | Sequence[int] | None = None,

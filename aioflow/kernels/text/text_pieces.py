@@ -23,7 +23,8 @@ def bytes_split(input: TensorLike, name: str | None = None) -> SparseTensor:
         array([[b'a', b'b'],
                [b'c', b'']], dtype=object)
     """
-    return string_split(input, "", name=name)
+    found: SparseTensor = string_split(input, "", name=name)
+    return found
 
 
 @op(name="string_ngrams")

@@ -31,9 +31,11 @@ from aioflow.library.losses.objectives import (
     aligned,
 )
 from aioflow.library.losses.overlaps import Dice, Tversky
+from aioflow.tensors.class_names import known_name
 from aioflow.tensors.recursion import safe_repr
 
 NAMES: Final[dict[str, type[Loss]]] = {
+    "bce": BinaryCrossentropy,
     "binary_crossentropy": BinaryCrossentropy, "binary_focal_crossentropy": BinaryFocalCrossentropy,
     "categorical_crossentropy": CategoricalCrossentropy,
     "categorical_focal_crossentropy": CategoricalFocalCrossentropy,
@@ -64,10 +66,11 @@ class Function(Loss):
 def loss_of(given: Any) -> Loss:
     """The loss of that name or class, the given one, or a function as a loss. ValueError for an unknown name."""
     if isinstance(given, str):
-        if given not in NAMES:
+        name = known_name(given, NAMES)
+        if name is None:
             close = difflib.get_close_matches(given, NAMES, 1)
             raise ValueError(f"no loss is named {given!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
-        return NAMES[given]()
+        return NAMES[name]()
     if isinstance(given, Loss):
         return given
     if isinstance(given, type) and issubclass(given, Loss):

@@ -40,6 +40,9 @@ class Loss:
         np.float32(3.0)
     """
 
+    _mend = ""
+    """What to do about labels of another shape than that of the predictions."""
+
     def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
         """The loss of each element."""
         raise NotImplementedError(f"{type(self).__name__} defines no call")
@@ -87,7 +90,8 @@ class Loss:
         """The labels with dtype and rank of the predictions: [batch] goes with [batch, 1]."""
         labels = aligned(cast(labels, predictions.dtype), predictions)
         if not labels.shape.is_compatible_with(predictions.shape):
-            raise ValueError(f"labels of shape {labels.shape} do not go with predictions of shape {predictions.shape}")
+            text = f"labels of shape {labels.shape} do not go with predictions of shape {predictions.shape}"
+            raise ValueError(text + (f": {self._mend}" if self._mend else ""))
         return of_same_shape(labels, predictions)
 
 
@@ -299,6 +303,8 @@ class CategoricalCrossentropy(Loss):
         np.float32(0.22314353)
     """
 
+    _mend = "the numbers of classes go with SparseCategoricalCrossentropy"
+
     def __init__(self, from_logits: bool = False, label_smoothing: float = 0.0) -> None:
         self.from_logits: Final = from_logits
         self.label_smoothing: Final = label_smoothing
@@ -388,7 +394,10 @@ def classes_beside(labels: Tensor, predictions: Tensor) -> Tensor:
     if None not in ranks and ranks[0] == ranks[1] and labels.shape.as_list()[-1] in (1, None):
         labels = squeeze(labels, [-1])
     if not labels.shape.is_compatible_with(predictions.shape[:-1]):
-        raise ValueError(f"classes of shape {labels.shape} do not go with predictions of shape {predictions.shape}")
+        raise ValueError(
+            f"classes of shape {labels.shape} do not go with predictions of shape {predictions.shape}: give the number "
+            "of a class for each; shares of classes go with categorical losses and metrics, without 'sparse'"
+        )
     return labels if labels.dtype.is_integer else cast(labels, "int64")
 
 

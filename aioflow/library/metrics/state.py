@@ -32,16 +32,18 @@ class Sum(NamedTuple):
     updated: Tensor
 
 
-def metric_variable(shape: ShapeLike, dtype: DTypeLike, name: str | None = None) -> Variable:
-    """Return a variable of zeros in the collections LOCAL_VARIABLES and METRIC_VARIABLES.
+def metric_variable(
+    shape: ShapeLike, dtype: DTypeLike, name: str | None = None, initial: Callable[..., Tensor] = zeros
+) -> Variable:
+    """Return a variable in the collections LOCAL_VARIABLES and METRIC_VARIABLES, of zeros by default.
 
-    `af.local_variables_initializer()` sets it to zeros again.
+    `af.local_variables_initializer()` gives it its first value `initial(shape, dtype)` again.
     """
     shared = _SHARED.get()
     found = None if shared is None else shared.next()
     if found is None:
         keys = [GraphKeys.LOCAL_VARIABLES, GraphKeys.METRIC_VARIABLES]
-        found = Variable(lambda: zeros(as_shape(shape), dtype), trainable=False, collections=keys, name=name)
+        found = Variable(lambda: initial(as_shape(shape), dtype), trainable=False, collections=keys, name=name)
         if shared is not None:
             shared.add(found)
     return found

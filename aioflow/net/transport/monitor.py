@@ -133,11 +133,13 @@ class Monitor:
     def answer(self, address: tuple[Any, ...], key: str, heartbeat: float) -> "QuestionAnswerer":
         """Answer questions about this process that come to a UDP address, and are signed by the key.
 
-        The address is as a socket names its own: one of IPv6 has four parts.
+        The address is as a socket names its own: one of IPv6 has four parts. The monitor of a process that was killed
+        may hold it for another moment: monitors share it.
 
-        Raises OSError if the address is in use.
+        Raises OSError if the address is in use by anything else.
         """
         with socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET, socket.SOCK_DGRAM) as asked:
+            asked.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             asked.bind(address)
             answers = QuestionAnswerer(self, secrets.token_hex(8), heartbeat)
             socket.send_fds(self._control, [f"answer {answers.name} {key}\n".encode()], [asked.fileno()])

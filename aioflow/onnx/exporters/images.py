@@ -7,6 +7,7 @@ from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.nn.windows import slide
 from aioflow.onnx.exporting import EXPORTERS, Export, Exporter, exporter, rank_of
 from aioflow.onnx.tensors import NUMBERS
+from aioflow.tensors.dtypes import int64
 
 
 def _channels_first(export: Export, name: str, op: Operation) -> str:
@@ -69,6 +70,7 @@ def _(export: Export, op: Operation) -> str:
 
 
 @exporter("conv2d_backprop_input")
+@exporter("conv3d_backprop_input")
 def _(export: Export, op: Operation) -> str:
     x, window = _channels_first(export, export.name(op.inputs[2]), op), _window(export, op.inputs[1])
     strides, dilations = (_spatial(op.attrs[name], op) for name in ("strides", "dilations"))
@@ -133,6 +135,25 @@ def _pooled(type: str) -> Exporter:
 
 EXPORTERS.update({name: _pooled("AveragePool") for name in ("avg_pool", "avg_pool3d")})
 EXPORTERS.update({name: _pooled("MaxPool") for name in ("max_pool", "max_pool3d")})
+
+
+@exporter("max_pool_with_argmax")
+def _(export: Export, op: Operation) -> list[str]:
+    """ONNX counts the elements of all images with the channels first, aioflow those of one with the channels last."""
+    dtype, names = op.outputs[1].dtype, ("ksize", "strides")
+    window, steps = [list(op.attrs[name][1:3]) for name in names]
+    first = export.add("Transpose", export.name(op.inputs[0]), perm=[0, 3, 1, 2])
+    padding = {"SAME": "SAME_UPPER", "VALID": "VALID"}[op.attrs["padding"]]
+    made = export.add_all("MaxPool", [first], 2, kernel_shape=window, strides=steps, auto_pad=padding)
+    values, places = [export.add("Transpose", each, perm=[0, 2, 3, 1]) for each in made]
+    sizes = [export.add("Shape", first, start=axis, end=axis + 1) for axis in range(1, 4)]
+    depth, area = sizes[0], export.add("Mul", sizes[1], sizes[2])
+    image, rest = export.add("Div", places, area), export.add("Mod", places, area)
+    found = export.add("Add", export.add("Mul", rest, depth), export.add("Mod", image, depth))
+    if op.attrs["include_batch_in_index"]:
+        before = export.add("Mul", export.add("Div", image, depth), export.add("Mul", area, depth))
+        found = export.add("Add", found, before)
+    return [values, found if dtype is int64 else export.add("Cast", found, to=NUMBERS[dtype])]
 
 
 @exporter("fused_batch_norm")

@@ -40,9 +40,11 @@ EXPORTERS.update({name: _same(type) for name, type in _SAME.items()})
 
 @exporter("divide")
 def _(export: Export, op: Operation) -> str:
-    if not op.inputs[0].dtype.is_floating:
-        raise ValueError(f"ONNX divides {op.inputs[0].dtype.name} without fractions")
-    return export.add("Div", *export.names(op))
+    """ONNX divides integers without fractions, so they become floats before."""
+    names, dtype = export.names(op), op.outputs[0].dtype
+    if op.inputs[0].dtype is not dtype:
+        names = [export.add("Cast", name, to=NUMBERS[dtype]) for name in names]
+    return export.add("Div", *names)
 
 
 @exporter("mod")
@@ -172,6 +174,18 @@ def _(export: Export, op: Operation) -> str:
     return export.add("Reciprocal", export.add("Sqrt", *export.names(op)))
 
 
+def _shifted(direction: str) -> Exporter:
+    def export_shift(export: Export, op: Operation) -> str:
+        if op.inputs[0].dtype.min < 0:
+            raise ValueError(f"ONNX shifts the bits of unsigned integers, not of {op.inputs[0].dtype.name}")
+        return export.add("BitShift", *export.names(op), direction=direction)
+
+    return export_shift
+
+
+EXPORTERS.update(left_shift=_shifted("LEFT"), right_shift=_shifted("RIGHT"))
+
+
 @exporter("add_n")
 def _(export: Export, op: Operation) -> str:
     return export.add("Sum", *export.names(op))
@@ -213,12 +227,14 @@ EXPORTERS.update(softmax=_softmax("Softmax"), log_softmax=_softmax("LogSoftmax")
 
 @exporter("matmul")
 def _(export: Export, op: Operation) -> str:
-    sides = []
-    for tensor, which in zip(op.inputs, "ab", strict=True):
-        turned = op.attrs[f"transpose_{which}"] or op.attrs[f"adjoint_{which}"]
-        name = export.name(tensor)
-        sides.append(export.add("Transpose", name, perm=_swapped(tensor)) if turned else name)
-    return export.add("MatMul", *sides)
+    a, b = [turned_side(export, op, side, name) for side, name in zip("ab", export.names(op), strict=True)]
+    return export.add("MatMul", a, b)
+
+
+def turned_side(export: Export, op: Operation, side: str, name: str) -> str:
+    """One side of a product, transposed if the operation says so."""
+    turned = op.attrs[f"transpose_{side}"] or op.attrs[f"adjoint_{side}"]
+    return export.add("Transpose", name, perm=_swapped(op.inputs["ab".index(side)])) if turned else name
 
 
 def _swapped(tensor: Tensor) -> list[int]:

@@ -32,6 +32,17 @@ def _(export: Export, op: Operation) -> str:
     return count if dtype is int64 else export.add("Cast", count, to=NUMBERS[dtype])
 
 
+@exporter("rank")
+def _(export: Export, op: Operation) -> str:
+    return export.initial(np.asarray(rank_of(op.inputs[0]), op.outputs[0].dtype.np))
+
+
+@exporter("shape_n")
+def _(export: Export, op: Operation) -> list[str]:
+    sizes, dtype = [export.add("Shape", name) for name in export.names(op)], op.outputs[0].dtype
+    return [each if dtype is int64 else export.add("Cast", each, to=NUMBERS[dtype]) for each in sizes]
+
+
 @exporter("identity_n")
 def _(export: Export, op: Operation) -> list[str]:
     return [export.add("Identity", name) for name in export.names(op)]
@@ -101,21 +112,47 @@ def _(export: Export, op: Operation) -> list[str]:
 
 @exporter("gather")
 def _(export: Export, op: Operation) -> str:
-    if op.attrs["batch_dims"]:
-        raise ValueError("ONNX gathers without batches")
-    return export.add("Gather", *export.names(op), axis=op.attrs["axis"])
+    """With batches ONNX gathers from the first axis after these: the axis goes there, and the axes before it back."""
+    (x, indices), axis, rank = export.names(op), op.attrs["axis"], rank_of(op.inputs[0])
+    if not op.attrs["batch_dims"]:
+        return export.add("Gather", x, indices, axis=axis)
+    picked = rank_of(op.inputs[1])
+    batch, axis = op.attrs["batch_dims"] % picked, axis % rank
+    turned = [*range(batch), axis, *range(batch, axis), *range(axis + 1, rank)]
+    x = export.add("Transpose", x, perm=turned) if axis > batch else x
+    rows = export.add("Unsqueeze", export.as_int64(op.inputs[1]), export.integers([-1]))
+    found = export.add("GatherND", x, rows, batch_dims=batch)
+    moved = range(picked, picked + axis - batch)
+    order = [*range(batch), *moved, *range(batch, picked), *range(picked + axis - batch, picked + rank - batch - 1)]
+    return export.add("Transpose", found, perm=order) if axis > batch else found
 
 
 @exporter("pad")
 def _(export: Export, op: Operation) -> str:
     modes = {"CONSTANT": "constant", "REFLECT": "reflect"}
     if op.attrs["mode"] not in modes:
-        raise ValueError(f"ONNX does not pad by mode {op.attrs['mode']}")
+        return _padded_by_itself(export, op)
     flat = export.as_int64(op.inputs[1])
     pairs = export.add("Transpose", export.add("Reshape", flat, export.integers([-1, 2])), perm=[1, 0])
     value = export.initial(np.asarray(op.attrs["constant_values"], op.inputs[0].dtype.np))
     pads = export.add("Reshape", pairs, export.integers([-1]))
     return export.add("Pad", export.name(op.inputs[0]), pads, value, mode=modes[op.attrs["mode"]])
+
+
+def _padded_by_itself(export: Export, op: Operation) -> str:
+    """Mirrored with the elements at the ends, which ONNX does not: the places along each axis are computed."""
+    x, pads = export.name(op.inputs[0]), export.as_int64(op.inputs[1])
+    zero, one = (export.initial(np.int64(number)) for number in (0, 1))
+    for axis in range(rank_of(op.inputs[0])):
+        size = export.add("Gather", export.add("Shape", x), export.initial(np.int64(axis)))
+        before, after = (export.add("Gather", pads, export.initial(np.int64(2 * axis + end))) for end in (0, 1))
+        places = export.add("Range", export.add("Neg", before), export.add("Add", size, after), one)
+        low = export.add("Sub", export.add("Neg", places), one)
+        high = export.add("Sub", export.add("Sub", export.add("Add", size, size), places), one)
+        inside = export.add("Where", export.add("Less", places, zero), low, places)
+        inside = export.add("Where", export.add("Less", places, size), inside, high)
+        x = export.add("Gather", x, inside, axis=axis)
+    return x
 
 
 @exporter("strided_slice")

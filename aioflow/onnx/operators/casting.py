@@ -46,7 +46,9 @@ def converted(x: Tensor, dtype: DType, saturate: bool = True, round_mode: str = 
     if x.dtype in NARROW:
         return converted(cast(x, float32 if x.dtype.is_floating else int32), dtype, saturate, round_mode)
     if dtype is string:
-        return as_string(cast(x, float32) if x.dtype.size < 4 and x.dtype.is_floating else x, shortest=True)
+        return as_string(
+            cast(x, float32) if x.dtype.size < 4 and x.dtype.is_floating else x, shortest=x.dtype.is_floating
+        )
     if x.dtype is string:
         if dtype.is_bool:
             return equal(x, "1")

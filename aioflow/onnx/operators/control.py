@@ -2,31 +2,29 @@
 
 import dataclasses
 import functools
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from aioflow import errors
 from aioflow.graph.building import get_default_graph
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.arrays import reverse, transpose
-from aioflow.kernels.array.constants import constant
+from aioflow.kernels.array.constants import constant, placeholder, zeros
 from aioflow.kernels.math.arithmetic import maximum
 from aioflow.kernels.math.casting import cast
-from aioflow.kernels.math.comparison import less, logical_and
+from aioflow.kernels.math.comparison import equal, less, logical_and
 from aioflow.library.branches import cond
 from aioflow.library.loops import while_loop
 from aioflow.library.tensor_array import TensorArray
 from aioflow.onnx.call import Call, Value
 from aioflow.onnx.model import ValueType
 from aioflow.onnx.operators.lists import as_array, loosened, on_trial, tensors
+from aioflow.onnx.operators.optionals import Carried, Variable, as_optional, flattened, present, regrouped
 from aioflow.onnx.operators.values import axis_of, known_number, rank_of, scalar, size_at
+from aioflow.onnx.optional_value import OptionalValue
 from aioflow.onnx.registry import operator
 from aioflow.tensors.dtypes import UNKNOWN, TensorShape, int32, int64
 
-Carried = Tensor | TensorArray
-"""A variable of a loop: a tensor, or a sequence."""
-Step = Callable[[Tensor, Tensor, Sequence[Carried]], tuple[Tensor, list[Carried], list[Tensor]]]
+Step = Callable[[Tensor, Tensor, Sequence[Variable]], tuple[Tensor, list[Variable], list[Tensor]]]
 """(iteration, whether it goes on, variables) -> the last two after it, and what it adds to the stacked results."""
 Loosen = Callable[[TensorShape], TensorShape]
 
@@ -38,57 +36,83 @@ def _(call: Call, condition: Tensor) -> tuple[Value, ...]:
     known = known_number(condition)
     if known is not None:
         return tuple(call.build(call.body(_BRANCHES[0 if known else 1]), ()))
-    then, otherwise = [functools.partial(_settled, call, name) for name in _BRANCHES]
-    return tuple(cond(scalar(condition), then, otherwise, strict=True))
+    types = [call.body(name).outputs.values() for name in _BRANCHES]
+    optional = [any(_is_optional(type) for type in pair) for pair in zip(*types, strict=False)]
+    then, otherwise = [functools.partial(_branch, call, name, optional) for name in _BRANCHES]
+    return tuple(regrouped(cond(scalar(condition), then, otherwise, strict=True), optional))
 
 
-def _settled(call: Call, branch: str) -> list[Value]:
-    """The outputs of a branch. The other branch may return sequences of other lengths."""
-    body = call.body(branch)
+def _branch(call: Call, name: str, optional: Sequence[bool]) -> list[Variable]:
+    """The outputs of a branch. The other branch may return sequences of other lengths, or fill an optional."""
+    body = call.body(name)
     values, types = call.build(body, ()), body.outputs.values()
-    if any(each is None for each in values):
-        raise errors.UnimplementedError("whether an optional is empty must be known when the graph is built")
-    return [as_array(each, type) if isinstance(each, list) else each for each, type in zip(values, types, strict=True)]
+    if len(values) != len(optional):
+        raise ValueError(f"its branches have {len(optional)} and {len(values)} outputs, and not all as many")
+    return flattened([_settled(*each) for each in zip(values, types, optional, strict=True)])
+
+
+def _may_be_empty(value: Value) -> bool:
+    return value is None or isinstance(value, OptionalValue)
+
+
+def _is_optional(declared: ValueType | None) -> bool:
+    return declared is not None and declared.kind == "optional"
+
+
+def _settled(value: Value, declared: ValueType | None, optional: bool) -> Carried:
+    """The value as branches return it and loops carry it: a list as a TensorArray, perhaps as an optional.
+
+    ValueError for an empty optional that is none by its declaration.
+    """
+    if optional:
+        return as_optional(value, declared)
+    if value is None:
+        raise ValueError("a result is an empty optional, and no branch or body declares it as an optional")
+    found = present(value)
+    return found if isinstance(found, Tensor) else as_array(found, declared)
 
 
 @operator("Loop")
-def _(call: Call, limit: Tensor | None = None, going: Tensor | None = None, *initial: Value) -> tuple[Carried, ...]:
-    body = call.body("body")
-    first = _carried(initial, [*body.inputs.values()][2:])
+def _(call: Call, limit: Tensor | None = None, going: Tensor | None = None, *initial: Value) -> tuple[Value, ...]:
+    body, count = call.body("body"), len(initial)
+    given, types = _types([*body.inputs.values()][2:], count), _types([*body.outputs.values()][1:], count)
+    optional = [_is_optional(type) or _may_be_empty(value) for value, type in zip(initial, given, strict=True)]
+    first = [_settled(*each) for each in zip(initial, given, optional, strict=True)]
     most = None if limit is None else scalar(limit)
 
     def test(i: Tensor, keep: Tensor, *_: Any) -> Tensor:
         return keep if most is None else logical_and(less(i, most), keep)
 
-    def step(i: Tensor, keep: Tensor, values: Sequence[Carried]) -> tuple[Tensor, list[Carried], list[Tensor]]:
-        keep_going, *made = call.build(body, [i, keep, *values])
-        types = [*body.outputs.values()][1:]
+    def step(i: Tensor, keep: Tensor, values: Sequence[Variable]) -> tuple[Tensor, list[Variable], list[Tensor]]:
+        keep_going, *made = call.build(body, [i, keep, *regrouped(values, optional)])
         (more,) = tensors([keep_going])
-        carried = _carried(made[: len(values)], types)
-        return scalar(more), list(map(_like, carried, values)), tensors(made[len(values) :])
+        carried = flattened([_settled(*each) for each in zip(made, types, optional, strict=False)])
+        return scalar(more), list(map(_like, carried, values)), tensors(made[count:])
 
     start = constant(True) if going is None else scalar(going)
-    return _looped(test, step, start, first)
+    made = _looped(test, step, start, flattened(first))
+    last = regrouped(made[: count + sum(optional)], optional)
+    ends = [value if _is_optional(type) else present(value) for value, type in zip(last, types, strict=True)]
+    return (*ends, *made[count + sum(optional) :])
 
 
-def _carried(values: Sequence[Value], types: Sequence[ValueType]) -> list[Carried]:
-    """The values as variables of a loop. UnimplementedError for empty optionals."""
-    if any(value is None for value in values):
-        raise errors.UnimplementedError("a loop carries tensors and sequences, and no empty optionals")
-    given = itertools.zip_longest(values, types[: len(values)])
-    return [each if isinstance(each, Tensor) else as_array(each, type) for each, type in given]
+def _types(declared: Sequence[ValueType], count: int) -> list[ValueType | None]:
+    """The types of as many values; None for those that are not declared."""
+    return [*declared[:count], *[None] * (count - len(declared))]
 
 
-def _like(made: Carried, variable: Carried) -> Carried:
+def _like(made: Variable, variable: Variable) -> Variable:
     """The next value of a variable: of a sequence no more is known than before."""
     if isinstance(made, TensorArray) and isinstance(variable, TensorArray):
         return loosened(made, variable.element_shape)
     return made
 
 
-def _looped(test: Callable[..., Tensor], step: Step, start: Tensor, initial: Sequence[Carried]) -> tuple[Carried, ...]:
+def _looped(
+    test: Callable[..., Tensor], step: Step, start: Tensor, initial: Sequence[Variable]
+) -> tuple[Variable, ...]:
     """The last values of the variables, and the results of all iterations along a new first axis."""
-    added = on_trial(lambda: [part.dtype for part in step(constant(0, int64), start, initial)[2]])
+    added = on_trial(lambda: [part.dtype for part in step(placeholder(int64, []), start, initial)[2]])
     arrays = [TensorArray(dtype, 0, dynamic_size=True) for dtype in added]
 
     def body(i: Tensor, keep: Tensor, values: Any, parts: Any) -> Any:
@@ -108,15 +132,25 @@ def _looped(test: Callable[..., Tensor], step: Step, start: Tensor, initial: Seq
             failed = error
     else:
         raise failed
-    return (*values, *[part.stack() for part in parts])
+    return (*values, *[_stacked(part) for part in parts])
 
 
-def _opened(value: Carried, shape: TensorShape) -> Carried:
+def _stacked(part: TensorArray) -> Tensor:
+    """What all iterations added; sizes that only they would tell are 0 if there were none."""
+    sizes = part.element_shape.sizes
+    if sizes is not None and None not in sizes:
+        return part.stack()
+    nothing = [0, *[size or 0 for size in sizes or ()]]
+    found: Tensor = cond(equal(part.size(), 0), lambda: zeros(nothing, part.dtype), part.stack)
+    return found
+
+
+def _opened(value: Variable, shape: TensorShape) -> Variable:
     """A variable whose next values have that shape, too; what a sequence holds is part of its type."""
     return loosened(value, shape) if isinstance(value, TensorArray) else value
 
 
-def _shape(value: Carried, loosen: Loosen) -> TensorShape:
+def _shape(value: Variable, loosen: Loosen) -> TensorShape:
     """The shape of a variable, or of the elements of a sequence, in all iterations."""
     return loosen(value.element_shape if isinstance(value, TensorArray) else value.shape)
 
@@ -168,7 +202,7 @@ def _(call: Call, *inputs: Tensor) -> tuple[Tensor, ...]:
     length = functools.reduce(maximum, sizes)
     lists = [TensorArray(x.dtype, size_at(x, 0), clear_after_read=False).unstack(x) for x in taken]
 
-    def step(i: Tensor, keep: Tensor, values: Sequence[Any]) -> tuple[Tensor, list[Carried], list[Tensor]]:
+    def step(i: Tensor, keep: Tensor, values: Sequence[Any]) -> tuple[Tensor, list[Variable], list[Tensor]]:
         rows = [each.read(cast(i, int32)) for each in lists]
         made = tensors(call.build(body, [*values, *rows]))
         return keep, [*made[: len(values)]], made[len(values) :]

@@ -53,14 +53,14 @@ def as_array(items: Value, declared: ValueType | None = None) -> TensorArray:
         return items
     if not isinstance(items, list) or not all(isinstance(item, Tensor) for item in items):
         raise errors.UnimplementedError("a sequence whose length only the run knows has tensors alone")
-    spec = _common([item.spec for item in items if isinstance(item, Tensor)]) or _of_empty(items, declared)
-    found = _empty(spec)
+    spec = _common([item.spec for item in items if isinstance(item, Tensor)]) or _ofempty_list(items, declared)
+    found = empty_list(spec)
     for index, item in enumerate(items):
         found = found.write(index, item)  # type: ignore[arg-type]
     return found
 
 
-def _empty(spec: Spec) -> TensorArray:
+def empty_list(spec: Spec) -> TensorArray:
     """A sequence without elements, to which tensors of that dtype and shape are added."""
     return TensorArray(
         spec.dtype, 0, dynamic_size=True, clear_after_read=False, infer_shape=False, element_shape=spec.shape
@@ -75,7 +75,7 @@ def _common(specs: Sequence[Spec]) -> Spec | None:
     return Spec(specs[0].dtype, shape) if specs else None
 
 
-def _of_empty(items: Sequence[Value], declared: ValueType | None) -> Spec:
+def _ofempty_list(items: Sequence[Value], declared: ValueType | None) -> Spec:
     spec = element_spec(declared)
     if spec is None and isinstance(items, EmptySequence):
         spec = Spec(items.dtype)
@@ -169,7 +169,7 @@ def mapped(arrays: Sequence[TensorArray], build: Callable[[Sequence[Tensor]], Se
         made = build(_read(arrays, index))
         return index + 1, [part.write(index, item) for part, item in zip(parts, made, strict=True)]
 
-    _, parts = while_loop(lambda index, _: less(index, count), step, (constant(0, int32), list(map(_empty, specs))))
+    _, parts = while_loop(lambda index, _: less(index, count), step, (constant(0, int32), list(map(empty_list, specs))))
     return list(parts)
 
 

@@ -176,10 +176,3 @@ def _mapped(call: Call, given: list[Value]) -> tuple[TensorArray, ...]:
         return tensors(call.build(body, [chosen.get(place, each) for place, each in enumerate(given)]))
 
     return tuple(mapped(arrays, build))
-
-
-# Optionals
-
-operator("Optional", since=15)(lambda call, item=None: item)
-operator("OptionalGetElement", since=15)(lambda call, item: item)
-operator("OptionalHasElement", since=15)(lambda call, item=None: constant(item is not None))

@@ -8,7 +8,7 @@ import numpy as np
 from aioflow.kernels.data import decoders as decoding
 from aioflow.kernels.data import json_examples, parse_example
 from aioflow.kernels.data.example_wire import make_example, make_sequence_example
-from aioflow.kernels.image import decode_image, jpeg_quality
+from aioflow.kernels.image import decode_image, jpeg_quality, webp
 from aioflow.tensors.dtypes import float32, int64, uint16
 from aioflow.tensors.dtypes import string as string_
 from aioflow.tensors.shape import TensorShape
@@ -142,3 +142,4 @@ sample("extract_jpeg_shape", lambda x: decode_image.extract_jpeg_shape(x, int64)
 sample("encode_png", decode_image.encode_png, PIXELS)
 sample("encode_jpeg", decode_image.encode_jpeg, PIXELS)
 sample("encode_jpeg_of_quality", jpeg_quality.encode_jpeg_of_quality, PIXELS, np.int32(60))
+sample("decode_webp", webp.decode_webp, one(saved("WEBP", PIXELS, lossless=True)), reference=lambda x: opened(x)[None])

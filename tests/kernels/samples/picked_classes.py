@@ -4,7 +4,7 @@ import numpy as np
 
 from aioflow.kernels.nn.fractional_windows import fractional_windows
 from aioflow.kernels.nn.weighted_sampling import all_sampler, fixed_unigram_sampler
-from aioflow.kernels.sparse.sparse_crosses import sparse_cross
+from aioflow.kernels.sparse.sparse_crosses import sparse_cross, sparse_cross_hashed
 from tests.kernels.samples import sample
 
 TRUE = np.array([[0, 2], [1, 1]])
@@ -39,4 +39,13 @@ sample(
     reference=lambda *inputs: (
         [[0, 0], [0, 1], [2, 0], [2, 1]], texts(b"a-1", b"b-1", b"c-3", b"c-"), [3, 2]
     ),
+)  # fmt: skip
+sample(
+    "sparse_cross_hashed", lambda a, b, x, y, batch: sparse_cross_hashed([a, b], [x, y], batch, 0), np.array([0, 0]),
+    np.array([0]), texts(b"a", b"b"), texts(b"c"), np.array(1),
+    reference=lambda *inputs: ([[0, 0], [0, 1]], [1265624096873407566, 2725843207563437254], [1, 2]),
+)  # fmt: skip
+sample(
+    "sparse_cross_hashed", lambda a, b, x, y, batch: sparse_cross_hashed([a, b], [x, y], batch, 100, 7),
+    np.array([0, 2]), np.array([0, 1, 2]), np.array([3, -4]), texts(b"a", b"", b"c"), np.array(3),
 )  # fmt: skip

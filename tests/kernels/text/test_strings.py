@@ -114,7 +114,7 @@ REFUSED = {
     ),
     "a group that is repeated": (lambda x: strings.regex_full_match(x, r"(a)\1"), ValueError, "invalid escape"),
     "a matrix split": (lambda x: splitting.string_split([["a"]]), ValueError, "rank 1 is needed"),
-    "ragged parts": (lambda x: splitting.split(x, result_type="RaggedTensor"), ValueError, "ragged tensors"),
+    "parts of a type": (lambda x: splitting.split(x, result_type="Rows"), ValueError, "'RaggedTensor', not 'Rows'"),
 }  # fmt: skip
 
 

@@ -115,6 +115,85 @@ async def test_compile_takes_metrics_as_objects_and_classes_with_their_names_and
     assert found["weighted_precision"] == pytest.approx(np.average(TRUE, weights=WEIGHTS), rel=1e-5)
 
 
+class F1(metrics.Metric):
+    """As Keras' users write it."""
+
+    def __init__(self, threshold=0.5, name="f1", **options):
+        super().__init__(name=name, **options)
+        self.threshold = threshold
+        self.right = self.add_weight(name="right", initializer="zeros")
+        self.all = self.add_weight("all", shape=(), initializer=lambda shape, dtype: af.zeros(shape, dtype))
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        guessed = af.cast(y_pred > self.threshold, self.dtype)
+        labels = af.reshape(af.cast(y_true, self.dtype), af.shape(guessed))
+        weights = 1.0 if sample_weight is None else af.reshape(sample_weight, [-1, 1])
+        self.right.assign_add(af.reduce_sum(weights * labels * guessed))
+        self.all.assign_add(af.reduce_sum(weights * (labels + guessed)))
+
+    def result(self):
+        return 2.0 * self.right / self.all
+
+
+def f1(threshold, weights=1.0):
+    guessed = np.greater(CHANCES, threshold)
+    return 2 * np.sum(weights * TRUE * guessed) / np.sum(weights * (TRUE + guessed))
+
+
+async def test_a_metric_with_variables_of_its_own_sums_up_batches_in_each_use_anew():
+    with af.Graph().as_default():
+        x = af.layers.Input([1])
+        async with af.Model(x, x + af.layers.Dense(1, kernel_initializer="zeros")(x)) as model:
+            model.compile(
+                "sgd", "mse", metrics=[F1(), F1(0.2, "low")], weighted_metrics=[F1(name="w", dtype=af.float32)]
+            )
+            data = {"x": CHANCES[:, None], "y": TRUE, "batch_size": 6, "sample_weight": WEIGHTS}
+            for _ in range(2):
+                found = await model.evaluate(**data, return_dict=True)
+                assert [found[name] for name in ("f1", "low", "w")] == pytest.approx(
+                    [f1(0.5), f1(0.2), f1(0.5, WEIGHTS)]
+                )
+            model.compile(af.train.GradientDescentOptimizer(0.0), "mse", metrics=[F1()])
+            validation = CHANCES[:4, None], TRUE[:4]
+            history = await model.fit(CHANCES[:, None], TRUE, epochs=2, verbose=0, validation_data=validation)
+            assert history.history["f1"] == pytest.approx([f1(0.5)] * 2)
+            right, guessed = TRUE[:4] * (CHANCES[:4] > 0.5), TRUE[:4] + (CHANCES[:4] > 0.5)
+            assert history.history["val_f1"] == pytest.approx([2 * right.sum() / guessed.sum()] * 2)
+
+
+async def test_a_metric_may_begin_with_ones_and_its_update_contains_the_batch():
+    class Product(metrics.Metric):
+        def __init__(self):
+            super().__init__(dtype=af.float64)
+            self.value = self.add_weight("value", initializer="ones")
+
+        def update_state(self, y_true, y_pred, sample_weight=None):
+            self.value.assign(self.value * af.cast(af.reduce_prod(y_pred), af.float64))
+
+        def result(self):
+            return self.value
+
+    with af.Graph().as_default():
+        value, update = Product()([0.0], [2.0, 3.0])
+        async with af.Session() as session:
+            await session.run(af.local_variables_initializer())
+            assert [await session.run(update) for _ in range(2)] == [6.0, 36.0]
+            assert await session.run(value) == 36.0
+            assert value.dtype is af.float64
+
+
+def test_a_metric_without_what_it_measures_and_variables_out_of_use_are_refused():
+    with af.Graph().as_default():
+        with pytest.raises(NotImplementedError, match="Metric defines neither measure, nor update_state and result"):
+            metrics.Metric()([0.0], [1.0])
+        with pytest.raises(AttributeError, match=r"the variable 'right' of a metric exists where the metric is used"):
+            F1().right.assign(0.0)
+        with pytest.raises(
+            ValueError, match="the initializer of a metric is 'zeros', 'ones' or a function, not 'tens'"
+        ):
+            metrics.Metric().add_weight("a", initializer="tens")
+
+
 @pytest.mark.parametrize(
     ("made", "text"),
     [
