@@ -84,6 +84,7 @@ _face = Face(__name__, {
     "aioflow.kernels.control.stacks": "stack_close_v2 stack_pop_v2 stack_push_v2 stack_v2",
     "aioflow.kernels.data.decoders": "decode_compressed decode_csv decode_npy decode_raw",
     "aioflow.kernels.data.json_examples": "decode_json_example",
+    "aioflow.kernels.data.node_messages": "AttrValue NameAttrList NodeDef",
     "aioflow.kernels.data.tensor_messages": "make_ndarray make_tensor_proto parse_tensor serialize_tensor",
     "aioflow.kernels.linalg.decompositions": "cholesky qr self_adjoint_eig self_adjoint_eigvals svd",
     "aioflow.kernels.linalg.determinants": "log_matrix_determinant matrix_determinant",
@@ -166,12 +167,12 @@ _face = Face(__name__, {
         "arg_max arg_min gather_nd is_numeric_tensor lin_space newaxis parallel_stack repeat reverse_v2 scalar_mul "
         "to_complex128 to_complex64 where_v2"
     ),
-    "aioflow.library.batching": "BatchQueue batch_function",
+    "aioflow.library.batching": "BatchQueue batch_function nondifferentiable_batch_function",
     "aioflow.library.branches": "case cond switch_case",
     "aioflow.library.clip": "clip_by_average_norm clip_by_global_norm clip_by_norm global_norm",
     "aioflow.library.control": (
         "add_to_collection add_to_collections colocate_with container control_dependencies device get_collection "
-        "get_collection_ref group is_tensor name_scope op_scope register_tensor_conversion_function tuple "
+        "get_collection_ref group init_scope is_tensor name_scope op_scope register_tensor_conversion_function tuple "
         "with_dependencies"
     ),
     "aioflow.library.convolution_gradients": "conv2d_backprop_filter_v2 conv2d_backprop_input_v2",
@@ -198,6 +199,7 @@ _face = Face(__name__, {
         "FixedLenFeature FixedLenSequenceFeature SparseFeature VarLenFeature parse_example parse_single_example "
         "parse_single_sequence_example"
     ),
+    "aioflow.library.module": "Module",
     "aioflow.library.partitioners": (
         "fixed_size_partitioner min_max_variable_partitioner variable_axis_size_partitioner"
     ),
@@ -207,7 +209,7 @@ _face = Face(__name__, {
     "aioflow.library.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase RandomShuffleQueue",
     "aioflow.library.random": "random_crop",
     "aioflow.library.readers": (
-        "FixedLengthRecordReader IdentityReader ReaderBase TFRecordReader TextLineReader WholeFileReader"
+        "FixedLengthRecordReader IdentityReader LMDBReader ReaderBase TFRecordReader TextLineReader WholeFileReader"
     ),
     "aioflow.library.session_tensors": (
         "TensorHandle delete_session_tensor get_session_handle get_session_tensor"
@@ -253,6 +255,7 @@ _face = Face(__name__, {
     "aioflow.library.variables": "Variable VariableAggregation VariableSynchronization variable_creator_scope",
     "aioflow.library.vectorized_map": "vectorized_map",
     "aioflow.library.volume_patches": "extract_volume_patches",
+    "aioflow.net.config_messages": "ConfigProto GPUOptions GraphOptions OptimizerOptions",
     "aioflow.plan.cost_model": "CostModel Link",
     "aioflow.plan.op_cost": "Rates",
     "aioflow.plan.placement.report": "Placement",
@@ -264,6 +267,7 @@ _face = Face(__name__, {
     "aioflow.session": "Session get_default_session",
     "aioflow.session.request_batcher": "BatchingStatistics RequestBatcher",
     "aioflow.session.reset": "reset",
+    "aioflow.summary.messages": "Event HistogramProto LogMessage SessionLog Summary SummaryMetadata",
     "aioflow.tensors": "nest",
     "aioflow.tensors.codecs": "Saving",
     "aioflow.tensors.dtypes": (

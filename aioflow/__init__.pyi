@@ -130,6 +130,9 @@ from aioflow.kernels.control.lossy import lossy as lossy
 from aioflow.kernels.control.py_func import numpy_function as numpy_function
 from aioflow.kernels.control.py_func import py_func as py_func
 from aioflow.kernels.data.decoders import decode_raw as decode_raw
+from aioflow.kernels.data.node_messages import AttrValue as AttrValue
+from aioflow.kernels.data.node_messages import NameAttrList as NameAttrList
+from aioflow.kernels.data.node_messages import NodeDef as NodeDef
 from aioflow.kernels.data.tensor_messages import make_ndarray as make_ndarray
 from aioflow.kernels.data.tensor_messages import make_tensor_proto as make_tensor_proto
 from aioflow.kernels.linalg.decompositions import svd as svd
@@ -245,6 +248,7 @@ from aioflow.library.arrays import to_complex64 as to_complex64
 from aioflow.library.arrays import where_v2 as where_v2
 from aioflow.library.batching import BatchQueue as BatchQueue
 from aioflow.library.batching import batch_function as batch_function
+from aioflow.library.batching import nondifferentiable_batch_function as nondifferentiable_batch_function
 from aioflow.library.branches import case as case
 from aioflow.library.branches import cond as cond
 from aioflow.library.branches import switch_case as switch_case
@@ -261,6 +265,7 @@ from aioflow.library.control import device as device
 from aioflow.library.control import get_collection as get_collection
 from aioflow.library.control import get_collection_ref as get_collection_ref
 from aioflow.library.control import group as group
+from aioflow.library.control import init_scope as init_scope
 from aioflow.library.control import is_tensor as is_tensor
 from aioflow.library.control import name_scope as name_scope
 from aioflow.library.control import op_scope as op_scope
@@ -312,6 +317,7 @@ from aioflow.library.known_values import get_static_value as get_static_value
 from aioflow.library.known_values import is_symbolic_tensor as is_symbolic_tensor
 from aioflow.library.logging import get_logger as get_logger
 from aioflow.library.loops import while_loop as while_loop
+from aioflow.library.module import Module as Module
 from aioflow.library.parsing import FixedLenFeature as FixedLenFeature
 from aioflow.library.parsing import FixedLenSequenceFeature as FixedLenSequenceFeature
 from aioflow.library.parsing import SparseFeature as SparseFeature
@@ -340,6 +346,7 @@ from aioflow.library.ragged.tensor import RaggedTensor as RaggedTensor
 from aioflow.library.random import random_crop as random_crop
 from aioflow.library.readers import FixedLengthRecordReader as FixedLengthRecordReader
 from aioflow.library.readers import IdentityReader as IdentityReader
+from aioflow.library.readers import LMDBReader as LMDBReader
 from aioflow.library.readers import ReaderBase as ReaderBase
 from aioflow.library.readers import TFRecordReader as TFRecordReader
 from aioflow.library.readers import TextLineReader as TextLineReader
@@ -452,6 +459,10 @@ from aioflow.library.variables import VariableSynchronization as VariableSynchro
 from aioflow.library.variables import variable_creator_scope as variable_creator_scope
 from aioflow.library.vectorized_map import vectorized_map as vectorized_map
 from aioflow.library.volume_patches import extract_volume_patches as extract_volume_patches
+from aioflow.net.config_messages import ConfigProto as ConfigProto
+from aioflow.net.config_messages import GPUOptions as GPUOptions
+from aioflow.net.config_messages import GraphOptions as GraphOptions
+from aioflow.net.config_messages import OptimizerOptions as OptimizerOptions
 from aioflow.plan.cost_model import CostModel as CostModel
 from aioflow.plan.cost_model import Link as Link
 from aioflow.plan.op_cost import Rates as Rates
@@ -469,6 +480,12 @@ from aioflow.session import get_default_session as get_default_session
 from aioflow.session.request_batcher import BatchingStatistics as BatchingStatistics
 from aioflow.session.request_batcher import RequestBatcher as RequestBatcher
 from aioflow.session.reset import reset as reset
+from aioflow.summary.messages import Event as Event
+from aioflow.summary.messages import HistogramProto as HistogramProto
+from aioflow.summary.messages import LogMessage as LogMessage
+from aioflow.summary.messages import SessionLog as SessionLog
+from aioflow.summary.messages import Summary as Summary
+from aioflow.summary.messages import SummaryMetadata as SummaryMetadata
 from aioflow.tensors import nest as nest
 from aioflow.tensors.codecs import Saving as Saving
 from aioflow.tensors.dtypes import DType as DType
@@ -525,18 +542,20 @@ from aioflow.version import GRAPH_DEF_VERSION_MIN_PRODUCER as GRAPH_DEF_VERSION_
 from aioflow.version import VERSION as VERSION
 from aioflow.version import __version__ as __version__
 
-__all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "BatchQueue", "BatchingStatistics",
-    "COMPILER_VERSION", "Comparison", "ConditionalAccumulator", "ConditionalAccumulatorBase", "Config", "CostModel",
-    "CriticalSection", "DType", "DeviceAttributes", "DeviceSpec", "Difference", "Dimension", "FIFOQueue",
-    "FixedLenFeature", "FixedLenSequenceFeature", "FixedLengthRecordReader", "GIT_VERSION", "GRAPH_DEF_VERSION",
-    "GRAPH_DEF_VERSION_MIN_CONSUMER", "GRAPH_DEF_VERSION_MIN_PRODUCER", "Graph", "GraphDef", "GraphKeys",
-    "IdentityReader", "IndexedSlices", "IndexedSlicesSpec", "IndexedSlicesValue", "Initializer", "Input", "Link",
-    "MapStagingArea", "MemoryUse", "MetaGraphDef", "Model", "NoGradient", "NodeStats", "NoneTensorSpec",
-    "NotDifferentiable", "OpError", "Operation", "OptionalSpec", "PaddingFIFOQueue", "ParameterReport", "Placement",
-    "Print", "PriorityQueue", "QUANTIZED_DTYPES", "QueueBase", "RaggedTensor", "RaggedTensorSpec", "RandomShuffleQueue",
-    "Rates", "ReaderBase", "RegisterGradient", "RequestBatcher", "RunMetadata", "RunOptions", "Saving", "Sequential",
-    "Session", "SparseConditionalAccumulator", "SparseFeature", "SparseTensor", "SparseTensorSpec", "SparseTensorValue",
-    "StagingArea", "TFRecordReader", "Template", "Tensor", "TensorArray", "TensorArraySpec", "TensorHandle",
+__all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "AttrValue", "Barrier", "BatchQueue", "BatchingStatistics",
+    "COMPILER_VERSION", "Comparison", "ConditionalAccumulator", "ConditionalAccumulatorBase", "Config", "ConfigProto",
+    "CostModel", "CriticalSection", "DType", "DeviceAttributes", "DeviceSpec", "Difference", "Dimension", "Event",
+    "FIFOQueue", "FixedLenFeature", "FixedLenSequenceFeature", "FixedLengthRecordReader", "GIT_VERSION", "GPUOptions",
+    "GRAPH_DEF_VERSION", "GRAPH_DEF_VERSION_MIN_CONSUMER", "GRAPH_DEF_VERSION_MIN_PRODUCER", "Graph", "GraphDef",
+    "GraphKeys", "GraphOptions", "HistogramProto", "IdentityReader", "IndexedSlices", "IndexedSlicesSpec",
+    "IndexedSlicesValue", "Initializer", "Input", "LMDBReader", "Link", "LogMessage", "MapStagingArea", "MemoryUse",
+    "MetaGraphDef", "Model", "Module", "NameAttrList", "NoGradient", "NodeDef", "NodeStats", "NoneTensorSpec",
+    "NotDifferentiable", "OpError", "Operation", "OptimizerOptions", "OptionalSpec", "PaddingFIFOQueue",
+    "ParameterReport", "Placement", "Print", "PriorityQueue", "QUANTIZED_DTYPES", "QueueBase", "RaggedTensor",
+    "RaggedTensorSpec", "RandomShuffleQueue", "Rates", "ReaderBase", "RegisterGradient", "RequestBatcher",
+    "RunMetadata", "RunOptions", "Saving", "Sequential", "Session", "SessionLog", "SparseConditionalAccumulator",
+    "SparseFeature", "SparseTensor", "SparseTensorSpec", "SparseTensorValue", "StagingArea", "Summary",
+    "SummaryMetadata", "TFRecordReader", "Template", "Tensor", "TensorArray", "TensorArraySpec", "TensorHandle",
     "TensorInfo", "TensorShape", "TensorSpec", "TextLineReader", "TypeSpec", "UnconnectedGradients", "VERSION",
     "VarLenFeature", "Variable", "VariableAggregation", "VariableScope", "VariableSynchronization", "WholeFileReader",
     "__version__", "abs", "accumulate_n", "acos", "acosh", "activations", "add", "add_check_numerics_ops", "add_n",
@@ -577,7 +596,7 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "BatchQueue",
     "glorot_uniform_initializer", "grad_pass_through", "gradients", "graph_util", "greater", "greater_equal", "group",
     "guarantee_const", "half", "hessians", "histogram_fixed_width", "histogram_fixed_width_bins", "identity",
     "identity_initializer", "identity_n", "ifft", "ifft2d", "ifft3d", "ifftnd", "igamma", "igammac", "imag", "image",
-    "import_graph_def", "initialize_all_tables", "initialize_all_variables", "initialize_local_variables",
+    "import_graph_def", "init_scope", "initialize_all_tables", "initialize_all_variables", "initialize_local_variables",
     "initialize_variables", "initializers", "int16", "int2", "int32", "int4", "int64", "int8", "invert",
     "invert_permutation", "io", "irfftnd", "is_finite", "is_inf", "is_nan", "is_non_decreasing", "is_numeric_tensor",
     "is_strictly_increasing", "is_symbolic_tensor", "is_tensor", "is_variable_initialized", "launch", "layers", "lbeta",
@@ -589,25 +608,26 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "BatchQueue",
     "matrix_set_diag", "matrix_solve", "matrix_solve_ls", "matrix_square_root", "matrix_transpose",
     "matrix_triangular_solve", "maximum", "merge", "meshgrid", "metrics", "min_max_variable_partitioner", "minimum",
     "mod", "model_variables", "moving_average_variables", "multinomial", "multiply", "multiply_no_nan", "name_scope",
-    "ndtri", "negative", "nest", "newaxis", "next_iteration", "nn", "no_gradient", "no_op", "no_regularizer", "norm",
-    "not_equal", "nth_element", "numpy_function", "one_hot", "ones", "ones_initializer", "ones_like", "onnx",
-    "op_scope", "orthogonal_initializer", "pad", "parallel_stack", "parameter_report", "parse_example",
-    "parse_single_example", "parse_single_sequence_example", "parse_tensor", "placeholder", "placeholder_with_default",
-    "polygamma", "polyval", "population_count", "porting", "pow", "prevent_gradient", "print", "py_func", "py_function",
-    "python_io", "qint16", "qint32", "qint8", "qr", "quantization", "quantize", "quantize_v2", "quantized_concat",
-    "queue", "quint16", "quint8", "ragged", "ragged_fill_empty_rows", "ragged_fill_empty_rows_grad", "random",
-    "random_bernoulli", "random_crop", "random_gamma", "random_index_shuffle", "random_normal",
-    "random_normal_initializer", "random_poisson", "random_shuffle", "random_uniform", "random_uniform_initializer",
-    "range", "rank", "read_file", "real", "realdiv", "reciprocal", "reciprocal_no_nan", "recompute_grad", "reduce_all",
-    "reduce_any", "reduce_euclidean_norm", "reduce_join", "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min",
-    "reduce_prod", "reduce_std", "reduce_sum", "reduce_variance", "regex_full_match", "regex_replace",
-    "register_tensor_conversion_function", "regularizers", "repeat", "report_uninitialized_variables",
-    "required_space_to_batch_paddings", "reset", "reset_default_graph", "reshape", "resource", "resource_loader",
-    "resource_variables_enabled", "reverse", "reverse_sequence", "reverse_v2", "rfftnd", "right_shift", "rint", "roll",
-    "round", "rsqrt", "saturate_cast", "saved_model", "scalar_mul", "scan", "scatter_add", "scatter_div", "scatter_max",
-    "scatter_min", "scatter_mul", "scatter_nd", "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "scatter_sub",
-    "scatter_update", "searchsorted", "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum",
-    "select", "self_adjoint_eig", "self_adjoint_eigvals", "sequence_mask", "serialize_many_sparse", "serialize_sparse",
+    "ndtri", "negative", "nest", "newaxis", "next_iteration", "nn", "no_gradient", "no_op", "no_regularizer",
+    "nondifferentiable_batch_function", "norm", "not_equal", "nth_element", "numpy_function", "one_hot", "ones",
+    "ones_initializer", "ones_like", "onnx", "op_scope", "orthogonal_initializer", "pad", "parallel_stack",
+    "parameter_report", "parse_example", "parse_single_example", "parse_single_sequence_example", "parse_tensor",
+    "placeholder", "placeholder_with_default", "polygamma", "polyval", "population_count", "porting", "pow",
+    "prevent_gradient", "print", "py_func", "py_function", "python_io", "qint16", "qint32", "qint8", "qr",
+    "quantization", "quantize", "quantize_v2", "quantized_concat", "queue", "quint16", "quint8", "ragged",
+    "ragged_fill_empty_rows", "ragged_fill_empty_rows_grad", "random", "random_bernoulli", "random_crop",
+    "random_gamma", "random_index_shuffle", "random_normal", "random_normal_initializer", "random_poisson",
+    "random_shuffle", "random_uniform", "random_uniform_initializer", "range", "rank", "read_file", "real", "realdiv",
+    "reciprocal", "reciprocal_no_nan", "recompute_grad", "reduce_all", "reduce_any", "reduce_euclidean_norm",
+    "reduce_join", "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_std",
+    "reduce_sum", "reduce_variance", "regex_full_match", "regex_replace", "register_tensor_conversion_function",
+    "regularizers", "repeat", "report_uninitialized_variables", "required_space_to_batch_paddings", "reset",
+    "reset_default_graph", "reshape", "resource", "resource_loader", "resource_variables_enabled", "reverse",
+    "reverse_sequence", "reverse_v2", "rfftnd", "right_shift", "rint", "roll", "round", "rsqrt", "saturate_cast",
+    "saved_model", "scalar_mul", "scan", "scatter_add", "scatter_div", "scatter_max", "scatter_min", "scatter_mul",
+    "scatter_nd", "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "scatter_sub", "scatter_update",
+    "searchsorted", "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum", "select",
+    "self_adjoint_eig", "self_adjoint_eigvals", "sequence_mask", "serialize_many_sparse", "serialize_sparse",
     "serialize_tensor", "serving", "set_difference", "set_intersection", "set_random_seed", "set_size", "set_union",
     "setdiff1d", "sets", "shape", "shape_n", "sigmoid", "sign", "signal", "sin", "sinh", "size", "slice", "sort",
     "space_to_batch", "space_to_batch_nd", "space_to_depth", "sparse", "sparse_add", "sparse_concat",

@@ -7,7 +7,7 @@ import dataclasses
 import math
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
 
 from aioflow.graph.device_spec import DeviceSpec
 from aioflow.lazy import Face
@@ -170,6 +170,8 @@ class Config:
 class RunOptions:
     """The options of one run.
 
+    TensorFlow's `trace_level` and `timeout_in_ms` set `trace` and `timeout`; they are arguments only.
+
     Attributes:
         timeout: seconds after which the run ends with DeadlineExceededError; None for the session's limit.
         trace: whether to write the times and bytes of every node to the RunMetadata of the run, if it has one, and to
@@ -177,7 +179,17 @@ class RunOptions:
         check_numerics: whether the run ends at the first tensor, in the order of the graph, that is not finite, or
             whose dtype or shape contradicts the shape rule of the op.
 
+    Args:
+        trace_level: NO_TRACE, or SOFTWARE_TRACE, HARDWARE_TRACE or FULL_TRACE, which all trace everything.
+        timeout_in_ms: milliseconds; 0 for the session's limit.
+        report_tensor_allocations_upon_oom: without effect.
+
+    Raises:
+        ValueError: there are two limits, or the level is none of these.
+
     Examples:
+        >>> af.RunOptions(trace_level=af.RunOptions.FULL_TRACE, timeout_in_ms=500)
+        RunOptions(timeout=0.5, trace=True, check_numerics=False)
         >>> queue = af.FIFOQueue(1, [af.int32])
         >>> try:
         ...     await session.run(queue.dequeue(), options=af.RunOptions(timeout=0.01))
@@ -189,8 +201,26 @@ class RunOptions:
     timeout: float | None = None
     trace: bool = False
     check_numerics: bool = False
+    _: dataclasses.KW_ONLY
+    trace_level: dataclasses.InitVar[int] = 0
+    timeout_in_ms: dataclasses.InitVar[int] = 0
+    report_tensor_allocations_upon_oom: dataclasses.InitVar[bool] = False
+    NO_TRACE: ClassVar[int] = 0
+    SOFTWARE_TRACE: ClassVar[int] = 1
+    HARDWARE_TRACE: ClassVar[int] = 2
+    FULL_TRACE: ClassVar[int] = 3
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, trace_level: int, timeout_in_ms: int, report_tensor_allocations_upon_oom: bool) -> None:
+        _check_count("trace_level", trace_level, self.NO_TRACE)
+        _check_count("timeout_in_ms", timeout_in_ms, 0)
+        if trace_level > self.FULL_TRACE:
+            raise ValueError(f"trace_level is 0 for no trace, or 1, 2 or 3, not {trace_level}")
+        if timeout_in_ms and self.timeout is not None:
+            raise ValueError(f"give timeout={self.timeout!r} or timeout_in_ms={timeout_in_ms}, not both")
+        if trace_level:
+            object.__setattr__(self, "trace", True)
+        if timeout_in_ms:
+            object.__setattr__(self, "timeout", timeout_in_ms / 1000)
         _check_flags(self)
         _check_seconds("timeout", self.timeout)
 

@@ -25,13 +25,12 @@ class Face:
     Args:
         module: the name of the face.
         homes: names by module; `public=defined` where the two differ. The module "." has the submodules of the face.
-        unlisted: further names, which `dir` leaves out because a package that they need may not be installed.
     """
 
-    def __init__(self, module: str, homes: Mapping[str, str], unlisted: Mapping[str, str] | None = None) -> None:
+    def __init__(self, module: str, homes: Mapping[str, str]) -> None:
         self._module: Final = module
         self.names: Final = sorted(_by_name(homes))
-        self.homes: Final = _by_name(homes) | _by_name(unlisted or {})
+        self.homes: Final = _by_name(homes)
         vars(sys.modules[module]).update(__all__=self.names, __getattr__=self._find, __dir__=lambda: [*self.names])
 
     def _find(self, name: str) -> Any:

@@ -85,7 +85,6 @@ SHOWN: Final = {
 
 _EAGER: Final = "a graph is always built first, then run: `await af.Session(graph=graph).run(fetches, feeds)`"
 _COMPILED: Final = "nothing is compiled against aioflow"
-_NUMERICS: Final = "give af.RunOptions(check_numerics=True) to the run"
 _TRACEBACKS: Final = "errors name the operation, and the line of the program that made it"
 _KERAS: Final = "use af.layers, af.Sequential, af.Model, af.callbacks, af.losses and af.metrics"
 
@@ -93,22 +92,13 @@ _SHARD: Final = "give each worker its part by Dataset.shard"
 _NO_VARIANT: Final = "a dataset is no tensor: af.data.Iterator has its elements in a graph"
 
 INSTEAD: Final[Mapping[str, str]] = {
-    "af.AttrValue": "pass plain values: an Operation's attributes are in `.attrs`",
     "af.CXX11_ABI_FLAG": _COMPILED,
     "af.CXX_VERSION": _COMPILED,
     "af.ConditionalAccumulatorV1": "use af.ConditionalAccumulator",
-    "af.ConfigProto": "use af.Config",
     "af.Defun": "call an ordinary function that builds operations",
-    "af.Event": "use af.summary.Event",
-    "af.GPUOptions": "use af.Config",
     "af.GradientTape": "use af.gradients(ys, xs)",
-    "af.GraphOptions": "use af.Config",
     "af.InteractiveSession": "use `async with af.Session()`, inside which `await tensor.eval()` works",
     "af.MONOLITHIC_BUILD": _COMPILED,
-    "af.NodeDef": "use af.GraphDef",
-    "af.OptimizerOptions": "use af.Config",
-    "af.Summary": "use af.summary.Summary",
-    "af.SummaryMetadata": "use af.summary",
     "af.app": "use asyncio.run(main())",
     "af.autograph": "use af.cond, af.while_loop and af.map_fn",
     "af.compat": "the names of TensorFlow 1.x are at the top: af.placeholder, af.Session",
@@ -127,9 +117,7 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.data.experimental.get_model_proto": "use DatasetIterator.explain()",
     "af.data.experimental.make_saveable_from_iterator": "save DatasetIterator.state(), which is plain data",
     "af.data.experimental.to_variant": _NO_VARIANT,
-    "af.debugging.disable_check_numerics": _NUMERICS,
     "af.debugging.disable_traceback_filtering": _TRACEBACKS,
-    "af.debugging.enable_check_numerics": _NUMERICS,
     "af.debugging.enable_traceback_filtering": _TRACEBACKS,
     "af.debugging.experimental": "use af.RunOptions(check_numerics=True), or af.RunOptions(trace=True)",
     "af.debugging.is_traceback_filtering_enabled": _TRACEBACKS,
@@ -152,7 +140,6 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.layers.flatten": "use af.layers.Flatten()(x)",
     "af.layers.max_pooling2d": "use af.layers.MaxPooling2D(...)(x)",
     "af.load_op_library": "use af.py_func",
-    "af.nondifferentiable_batch_function": "use af.batch_function",
     "af.profiler": "use af.RunOptions(trace=True) and af.RunMetadata",
     "af.quantization.experimental": "store the weights of a model by af.quantization.quantize",
     "af.size_v2": "use af.size",
@@ -170,10 +157,8 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.saved_model.Asset": "give files to af.saved_model.save(assets=) by name",
     "af.saved_model.SaveOptions": "give options to af.saved_model.save",
     "af.saved_model.experimental": "use af.saved_model.save",
-    "af.saved_model.load_v2": "use af.saved_model.load",
     "af.saved_model.main_op_with_restore": "af.saved_model.load gives variables and tables their content",
     "af.strings.unicode_script": "Python has no table of the scripts of characters; use af.py_func and a library",
-    "af.train.Checkpoint": "use af.train.Saver",
     "af.variant": "lists of tensors are a TensorArray; other objects stay in Python, behind af.py_func",
 }
 """The replacements of names of TensorFlow 1.x."""

@@ -76,6 +76,37 @@ def write_first_model(tf: Any) -> None:
     vocabulary.unlink()
 
 
+def write_trainings(tf: Any) -> None:
+    """Meta graphs and checkpoints of two trainings after two steps, and their losses in the next three."""
+    for name, resource, optimizer, parts in (
+        ("training1", False, tf.train.AdamOptimizer(0.1), 2),
+        ("training2", True, tf.train.MomentumOptimizer(0.1, 0.9), 1),
+    ):  # fmt: skip
+        with tf.Graph().as_default() as graph:
+            _write_training(tf, graph, name, resource, optimizer, parts)
+
+
+def _write_training(tf: Any, graph: Any, name: str, resource: bool, optimizer: Any, parts: int) -> None:
+    x, y = tf.placeholder(tf.float32, [None, 4], name="x"), tf.placeholder(tf.float32, [None, 1], name="y")
+    with tf.variable_scope("dense", use_resource=resource, partitioner=tf.fixed_size_partitioner(parts)):
+        weights = tf.get_variable("weights", [4, 1], initializer=tf.constant_initializer(0.25))
+        bias = tf.get_variable("bias", [1], initializer=tf.constant_initializer(0.5), partitioner=None)
+    loss = tf.reduce_mean(tf.square(tf.nn.relu(tf.tanh(tf.matmul(x, weights) + bias)) - y), name="loss")
+    train = optimizer.minimize(loss, tf.train.get_or_create_global_step(), name="train")
+    start = tf.global_variables_initializer()
+    tf.summary.scalar("shown", loss)
+    for key, item in {"all": tf.summary.merge_all(), "start": start, "train": train, "numbers": 3}.items():
+        tf.add_to_collection(key, item)
+    saver = tf.train.Saver(max_to_keep=3)
+    feeds = {x: X, y: [[1.0], [0.5]]}
+    with tf.Session(graph=graph) as session:
+        session.run(start)
+        session.run(train, feeds)
+        session.run(train, feeds)
+        saver.save(session, str(DATA / name / "model"), write_state=False)
+        np.save(DATA / f"{name}.npy", [session.run([loss, train], feeds)[0] for _ in range(3)])
+
+
 WORDS = np.array([["the", "cat"], ["sat", "dog"], ["cat", "cat"]])
 
 
@@ -115,6 +146,7 @@ def main() -> None:
     tf = tensorflow()
     write_graphs(tf)
     write_checkpoint(tf)
+    write_trainings(tf)
     os.chdir(tempfile.mkdtemp())
     write_first_model(tf)
     write_second_model()

@@ -144,6 +144,35 @@ LINES: dict[str, tuple[Expression, list[Any]]] = {
         ],
         [IMAGES],
     ),
+    "gradients": (
+        lambda tf, m, v: [
+            *[
+                tf.gradients(getattr(tf.nn, name)(m - 0.5), m)[0]
+                for name in ("relu", "relu6", "elu", "selu", "softplus", "leaky_relu", "tanh", "sigmoid")
+            ],
+            *[tf.gradients(getattr(tf, name)(m), m)[0] for name in ("sqrt", "rsqrt", "reciprocal")],
+            *tf.gradients(tf.nn.bias_add(m, v), [m, v]), *tf.gradients(m * v + m[:1] / v, [m, v]),
+            *tf.gradients(tf.reduce_mean(tf.square(m - v), 0), [m, v]),
+            *tf.gradients(tf.concat([m * 2.0, m * m], 1) ** 2.0, m),
+            *tf.gradients(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=[1, 0, 2], logits=m), m),
+        ],
+        [M, V],
+    ),
+    "gradients of images": (
+        lambda tf, x, w: [
+            *tf.gradients(tf.nn.conv2d(x, w, [1, 2, 2, 1], "SAME"), [x, w]),
+            *tf.gradients(tf.nn.max_pool(x, [1, 2, 2, 1], [1, 2, 2, 1], "SAME") * 2.0, x),
+            *tf.gradients(tf.nn.avg_pool(x, [1, 3, 3, 1], [1, 1, 1, 1], "VALID"), x),
+        ],
+        [IMAGES, numbers(3, 3, 4, 2)],
+    ),
+    "summaries": (
+        lambda tf, m: [
+            tf.summary.scalar("a", m[0, 0]), tf.summary.merge([tf.summary.scalar("b", 2.5)]),
+            tf.summary.tensor_summary("t", m), tf.summary.histogram("h", m),
+        ],
+        [M],
+    ),
     "cubes": (
         lambda tf, x: [
             tf.nn.conv3d(x, numbers(2, 2, 2, 2, 3), [1, 1, 1, 1, 1], "SAME"),
@@ -207,3 +236,39 @@ def test_models_with_loops_and_branches_give_the_numbers_that_they_give_tensorfl
         data, names, theirs = frozen(lambda tf, x: [model(tf, x)], [x])
         (ours,) = asyncio.run(imported(data, names, [x]))
         assert same(ours, theirs[0])
+
+
+def objects(module: Any) -> Any:
+    """A Checkpoint of objects, made by either library: a module, lists and dicts, and an optimizer."""
+
+    class Model(module.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = module.Variable([1.0, 2.0])
+            self.parts = [module.Variable(3.0), {"k/x.y": module.Variable(4.0)}]
+
+    model, optimizer = Model(), module.train.MomentumOptimizer(0.1, 0.9)
+    train = optimizer.minimize(module.reduce_sum(model.w * model.w), var_list=[model.w])
+    return module.train.Checkpoint(model=model, optimizer=optimizer), train
+
+
+def test_checkpoints_of_objects_are_read_by_the_names_of_attributes(tmp_path: Any) -> None:
+    tf = tensorflow()
+    with tf.Graph().as_default() as graph:
+        checkpoint, train = objects(tf)
+        with tf.Session(graph=graph) as session:
+            session.run(tf.global_variables_initializer())
+            session.run(train)
+            path = checkpoint.save(str(tmp_path / "ckpt"), session=session)
+            session.run(train)
+            theirs = session.run(checkpoint.model.w)
+
+    async def continued() -> Any:
+        with af.Graph().as_default() as graph:
+            checkpoint, train = objects(af)
+        async with af.Session(graph=graph) as session:
+            (await checkpoint.restore(path)).assert_consumed()
+            await session.run(train)
+            return await session.run(checkpoint.model.w)
+
+    np.testing.assert_array_equal(asyncio.run(continued()), theirs)

@@ -19,7 +19,11 @@ import aioflow as af
         (lambda: af.Config(heartbeat_timeout=float("inf")), ValueError, "more than 0 and finite, and cannot be inf"),
         (lambda: af.Config(executor="fast"), ValueError, "'regions' or 'tokens'"),
         (lambda: af.RunOptions(timeout=float("nan")), ValueError, "timeout is in seconds and cannot be nan"),
-        (lambda: af.Session(config=3), TypeError, "config must be Config, not 3"),
+        (lambda: af.Session(config=3), TypeError, "config must be Config or ConfigProto, not 3"),
+        (lambda: af.RunOptions(trace_level=4), ValueError, "trace_level is 0 for no trace, or 1, 2 or 3, not 4"),
+        (lambda: af.RunOptions(trace_level="x"), TypeError, "trace_level must be int, not 'x'"),
+        (lambda: af.RunOptions(timeout_in_ms=-1), ValueError, "timeout_in_ms must be at least 0, and is -1"),
+        (lambda: af.RunOptions(1.0, timeout_in_ms=5), ValueError, "give timeout=1.0 or timeout_in_ms=5, not both"),
         (lambda: af.Session(graph=3), TypeError, "graph must be Graph, not 3"),
         (lambda: af.Session("localhost:1"), ValueError, "target 'localhost:1': '' for this process, or the address"),
         (lambda: af.Session("http://localhost:1"), ValueError, "as 'ws://host:2222'"),
@@ -80,3 +84,30 @@ async def test_a_run_refuses_options_that_are_none_before_anything_runs(told):
         with pytest.raises(TypeError, match="must be Run"):
             await step(**told)
         assert await session.run(variable) == 0.0
+
+
+def test_options_of_a_run_take_tensorflows_arguments():
+    options = af.RunOptions(trace_level=af.RunOptions.FULL_TRACE, timeout_in_ms=1500)
+    assert options == af.RunOptions(1.5, trace=True)
+    assert af.RunOptions(trace_level=af.RunOptions.NO_TRACE, timeout_in_ms=0) == af.RunOptions()
+
+
+async def test_all_runs_of_the_process_can_check_numbers():
+    with af.Graph().as_default() as graph:
+        x = af.placeholder(af.float32, [None])
+        y = af.log(x)
+    try:
+        async with af.Session(graph=graph) as session:
+            run = session.make_callable(y, [x])
+            af.debugging.enable_check_numerics()
+            af.debugging.enable_check_numerics()
+            for call in (
+                lambda: session.run(y, {x: [0.0]}), lambda: run([0.0]),
+                lambda: session.run(y, {x: [0.0]}, af.RunOptions(timeout=5.0)),
+            ):  # fmt: skip
+                with pytest.raises(af.errors.InvalidArgumentError, match="log"):
+                    await call()
+            af.debugging.disable_check_numerics()
+            assert await run([0.0]) == [-float("inf")]
+    finally:
+        af.debugging.disable_check_numerics()

@@ -59,7 +59,6 @@ def test_the_version_is_there():
 @pytest.mark.parametrize(
     ("face", "name", "hint"),
     [
-        (af, "ConfigProto", "use af.Config"),
         (af.layers, "Dence", "did you mean af.layers.Dense?"),
         (af, "relu", "did you mean af.activations.relu or af.nn.relu?"),
         (af, "Sesion", "did you mean af.Session?"),
@@ -71,7 +70,7 @@ def test_the_version_is_there():
         (af, "flags", "argparse"),
         (af.nn, "reluu", "did you mean af.nn.relu?"),
         (af.train, "AdamOptimiser", "did you mean af.train.AdamOptimizer?"),
-        (af.train, "Checkpoint", "af.train.Saver"),
+        (af.saved_model, "SaveOptions", "af.saved_model.save"),
         (af.errors, "OutOfRange", "did you mean af.errors.OutOfRangeError?"),
     ],
 )

@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "cupy": ("devices",),
     "distributed": ("launch",),
     "fsspec": ("checkpoint/storage.py", "files/filesystem.py"),
+    "lmdb": ("files/lmdb_records.py",),
     "google_crc32c": ("files/crc32c.py",),
     "ml_dtypes": (".",),
     "msgpack": ("net", "serving", "graph/graphdef.py", "tensors/plain_data.py"),

@@ -29,6 +29,12 @@ def device_count() -> int:
     return int(cupy.cuda.runtime.getDeviceCount()) if cupy.cuda.is_available() else 0
 
 
+def memory_bytes(index: int) -> int:
+    """Return how many bytes of memory a GPU of this process has."""
+    cupy = importlib.import_module("cupy")
+    return int(cupy.cuda.runtime.getDeviceProperties(index)["totalGlobalMem"])
+
+
 class CudaDriver:
     """The `Driver` of one GPU of this host."""
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from aioflow.graph.building import get_default_graph, transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
-from aioflow.kernels.array.constants import zeros
+from aioflow.kernels.array.constants import prevent_gradient, zeros
 from aioflow.kernels.array.shapes import shape
 from aioflow.kernels.math.comparison import greater
 from aioflow.kernels.state import batching as ops
@@ -16,6 +16,7 @@ from aioflow.library.resource_handle import Handle, outside
 from aioflow.tensors import nest
 from aioflow.tensors.recursion import safe_repr
 
+_NO_GRADIENT: Final = "nondifferentiable_batch_function has none; batch_function has one"
 _RESULTS: Final = "results"
 """The results of a batch that has only these."""
 
@@ -164,6 +165,55 @@ def batch_function(
         )
 
     return functools.partial(_batched, build_handle)
+
+
+def nondifferentiable_batch_function(
+    num_batch_threads: int,
+    max_batch_size: int,
+    batch_timeout_micros: int,
+    allowed_batch_sizes: Sequence[int] | None = None,
+    max_enqueued_batches: int = 10,
+    autograph: bool = True,
+    enable_large_batch_splitting: bool = True,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make a function compute the rows of several steps at once, as `batch_function` does, without a gradient.
+
+    `af.gradients` through a result raises LookupError.
+
+    Args:
+        num_batch_threads: see `batch_function`.
+        max_batch_size: see `batch_function`.
+        batch_timeout_micros: see `batch_function`.
+        allowed_batch_sizes: see `batch_function`.
+        max_enqueued_batches: see `batch_function`.
+        autograph: without effect: the function builds operations.
+        enable_large_batch_splitting: without effect: a call with more rows than a batch has fails.
+
+    Raises:
+        TypeError, ValueError: see `batch_function`.
+
+    Examples:
+        >>> @af.nondifferentiable_batch_function(1, max_batch_size=4, batch_timeout_micros=1000)
+        ... def squared(rows):
+        ...     return rows * rows
+        >>> await session.run(squared(af.constant([1.0, 2.0])))
+        array([1., 4.], dtype=float32)
+    """
+    decorate = batch_function(
+        num_batch_threads, max_batch_size, batch_timeout_micros, allowed_batch_sizes, max_enqueued_batches
+    )
+
+    def without_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
+        batched = decorate(function)
+
+        @functools.wraps(function)
+        @transactional
+        def call(*args: TensorLike) -> Any:
+            return nest.map_structure(lambda result: prevent_gradient(result, _NO_GRADIENT), batched(*args))
+
+        return call
+
+    return without_gradient
 
 
 def _batched(build_handle: Callable[[], Tensor], function: Callable[..., Any]) -> Callable[..., Any]:

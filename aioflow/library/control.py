@@ -15,6 +15,7 @@ from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.scopes import DeviceFunction
 from aioflow.kernels.array.constants import identity, no_op
+from aioflow.library.resource_handle import outside
 from aioflow.library.variables import Variable
 from aioflow.tensors.dtypes import DType
 from aioflow.tensors.recursion import check_depth, safe_repr, without_recursion_error
@@ -48,6 +49,27 @@ def name_scope(name: str | None, default_name: str | None = None, values: Iterab
     graph = same_graph(*(values or ()))
     with graph.as_default(), graph.name_scope(chosen) as scope:
         yield scope
+
+
+@contextlib.contextmanager
+def init_scope() -> Iterator[None]:
+    """Build operations outside of all branches and loops, without control dependencies, under the same name scope.
+
+    So an operation that a branch builds once, as the first value of a variable, runs independently of the branch. The
+    default graph inside is the one around the branches and loops.
+
+    Examples:
+        >>> lifted = []
+        >>> def branch():
+        ...     with af.init_scope():
+        ...         lifted.append(af.constant(2.0))
+        ...     return lifted[0] + 1.0
+        >>> chosen = af.cond(af.constant(True), branch, lambda: af.constant(0.0))
+        >>> await session.run([chosen, lifted[0]])
+        [np.float32(3.0), np.float32(2.0)]
+    """
+    with outside():
+        yield
 
 
 def op_scope(

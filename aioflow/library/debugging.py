@@ -14,5 +14,7 @@ _face = Face(__name__, {
     "aioflow.library.arrays": "is_numeric_tensor",
     "aioflow.library.known_values": "assert_proper_iterable",
     "aioflow.library.shape_assertions": "assert_shapes",
-    "aioflow.session.default_config": "get_log_device_placement set_log_device_placement",
+    "aioflow.session.default_config": (
+        "disable_check_numerics enable_check_numerics get_log_device_placement set_log_device_placement"
+    ),
 })  # fmt: skip

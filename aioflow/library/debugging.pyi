@@ -39,6 +39,8 @@ from aioflow.kernels.control.debugging import verify_tensor_all_finite as assert
 from aioflow.library.arrays import is_numeric_tensor as is_numeric_tensor
 from aioflow.library.known_values import assert_proper_iterable as assert_proper_iterable
 from aioflow.library.shape_assertions import assert_shapes as assert_shapes
+from aioflow.session.default_config import disable_check_numerics as disable_check_numerics
+from aioflow.session.default_config import enable_check_numerics as enable_check_numerics
 from aioflow.session.default_config import get_log_device_placement as get_log_device_placement
 from aioflow.session.default_config import set_log_device_placement as set_log_device_placement
 
@@ -46,5 +48,5 @@ __all__ = ["Assert", "assert_all_finite", "assert_equal", "assert_greater", "ass
     "assert_less", "assert_less_equal", "assert_near", "assert_negative", "assert_non_negative", "assert_non_positive",
     "assert_none_equal", "assert_positive", "assert_proper_iterable", "assert_rank", "assert_rank_at_least",
     "assert_rank_in", "assert_same_float_dtype", "assert_scalar", "assert_shapes", "assert_type", "check_numerics",
-    "get_log_device_placement", "is_finite", "is_inf", "is_nan", "is_non_decreasing", "is_numeric_tensor",
-    "is_strictly_increasing", "set_log_device_placement"]
+    "disable_check_numerics", "enable_check_numerics", "get_log_device_placement", "is_finite", "is_inf", "is_nan",
+    "is_non_decreasing", "is_numeric_tensor", "is_strictly_increasing", "set_log_device_placement"]

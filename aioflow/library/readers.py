@@ -137,6 +137,28 @@ class WholeFileReader(ReaderBase):
         super().__init__(_reader(ops.whole_file_reader, name, shared_name, skip_corrupt=skip_corrupt))
 
 
+class LMDBReader(ReaderBase):
+    """Returns the keys and values of LMDB databases, in the order of the keys.
+
+    The queue has the folders of databases, or their files, on the disk of the reader's task. Needs
+    `pip install aioflow-engine[lmdb]`; without it reads fail with UnimplementedError.
+
+    Args:
+        name: the name of the operation.
+        options: none are taken.
+        shared_name: sessions that share the container use one reader for this name.
+
+    Examples:
+        >>> af.LMDBReader().supports_serialize
+        True
+    """
+
+    def __init__(self, name: str | None = None, options: None = None, *, shared_name: str | None = None) -> None:
+        if options is not None:
+            raise TypeError(f"LMDBReader takes no options, as {safe_repr(options)}")
+        super().__init__(_reader(ops.lmdb_reader, name, shared_name))
+
+
 class TextLineReader(ReaderBase):
     """Returns the lines of files without line ends; keys are `file:line`, counted from 1.
 

@@ -7,6 +7,7 @@ _face = Face(__name__, {
     "aioflow.kernels.sparse.sparse_segments": (
         "segment_mean=sparse_segment_mean segment_sqrt_n=sparse_segment_sqrt_n segment_sum=sparse_segment_sum"
     ),
+    "aioflow.library.accumulators": "SparseConditionalAccumulator",
     "aioflow.library.sparse": (
         "add=sparse_add concat=sparse_concat fill_empty_rows=sparse_fill_empty_rows from_dense "
         "matmul=sparse_tensor_dense_matmul placeholder=sparse_placeholder reduce_sum=sparse_reduce_sum "

@@ -14,6 +14,7 @@ from aioflow.graph.sparse_tensor import SparseTensor as SparseTensor
 from aioflow.kernels.sparse.sparse_segments import sparse_segment_mean as segment_mean
 from aioflow.kernels.sparse.sparse_segments import sparse_segment_sqrt_n as segment_sqrt_n
 from aioflow.kernels.sparse.sparse_segments import sparse_segment_sum as segment_sum
+from aioflow.library.accumulators import SparseConditionalAccumulator as SparseConditionalAccumulator
 from aioflow.library.sparse import from_dense as from_dense
 from aioflow.library.sparse import sparse_add as add
 from aioflow.library.sparse import sparse_concat as concat
@@ -45,8 +46,8 @@ from aioflow.library.sparse_reduction import sparse_reset_shape as reset_shape
 from aioflow.library.sparse_reduction import sparse_split as split
 from aioflow.library.sparse_reduction import sparse_to_indicator as to_indicator
 
-__all__ = ["SparseTensor", "add", "bincount", "concat", "cross", "cross_hashed", "expand_dims", "eye",
-    "fill_empty_rows", "from_dense", "mask", "matmul", "maximum", "merge", "minimum", "placeholder", "reduce_max",
-    "reduce_max_sparse", "reduce_sum", "reduce_sum_sparse", "reorder", "reset_shape", "reshape", "retain",
-    "segment_mean", "segment_sqrt_n", "segment_sum", "slice", "softmax", "sparse_dense_matmul", "split", "to_dense",
-    "to_indicator", "transpose"]
+__all__ = ["SparseConditionalAccumulator", "SparseTensor", "add", "bincount", "concat", "cross", "cross_hashed",
+    "expand_dims", "eye", "fill_empty_rows", "from_dense", "mask", "matmul", "maximum", "merge", "minimum",
+    "placeholder", "reduce_max", "reduce_max_sparse", "reduce_sum", "reduce_sum_sparse", "reorder", "reset_shape",
+    "reshape", "retain", "segment_mean", "segment_sqrt_n", "segment_sum", "slice", "softmax", "sparse_dense_matmul",
+    "split", "to_dense", "to_indicator", "transpose"]

@@ -16,6 +16,8 @@ from aioflow import errors
 from aioflow.config import Config, expect
 from aioflow.graph.op import REGISTRY
 from aioflow.net.cluster import ClusterSpec, Member
+from aioflow.net.config_messages import ConfigProto
+from aioflow.net.config_of_message import config_of
 from aioflow.net.master import master as masters
 from aioflow.net.master.master import Master
 from aioflow.net.peer.handshake import Acceptor, connect
@@ -56,7 +58,7 @@ class Server:
         cluster: all tasks.
         job_name: the name of its job.
         task_index: its number in the job.
-        config: its devices, threads, limits and credentials.
+        config: its devices, threads, limits and credentials; also as a ConfigProto.
         py_funcs: the functions, by name, that `af.py_func` may call on this task.
         host: the host to listen at, such as "0.0.0.0", if it differs from the host in the cluster.
         network: the network of the cluster; websockets by default.
@@ -78,13 +80,15 @@ class Server:
         cluster: ClusterSpec | Mapping[str, Any],
         job_name: str,
         task_index: int = 0,
-        config: Config | None = None,
+        config: Config | ConfigProto | None = None,
         *,
         py_funcs: Mapping[str, Callable[..., Any]] | None = None,
         host: str | None = None,
         network: Network | None = None,
         settings: Settings | None = None,
     ) -> None:
+        if isinstance(config, ConfigProto):
+            config = config_of(config)
         expect("config", config, Config)
         REGISTRY.complete()  # now, so that no step waits for the import
         self.member: Final = Member(ClusterSpec(cluster), job_name, task_index)

@@ -20,7 +20,9 @@ _face = Face(__name__, {
         "SAVED_MODEL_FILENAME_PB SAVED_MODEL_FILENAME_PBTXT SAVED_MODEL_SCHEMA_VERSION VARIABLES_DIRECTORY "
         "VARIABLES_FILENAME"
     ),
-    "aioflow.saved_model.loader": "contains_saved_model=maybe_saved_model_directory maybe_saved_model_directory",
+    "aioflow.saved_model.loader": (
+        "contains_saved_model=maybe_saved_model_directory load_v2 maybe_saved_model_directory"
+    ),
     "aioflow.saved_model.loading": "LoadedModel load",
     "aioflow.saved_model.saved_model_builder": "Builder=SavedModelBuilder simple_save",
     "aioflow.saved_model.saving": "save",

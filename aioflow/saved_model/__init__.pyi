@@ -40,6 +40,7 @@ from aioflow.saved_model.constants import SAVED_MODEL_FILENAME_PBTXT as SAVED_MO
 from aioflow.saved_model.constants import SAVED_MODEL_SCHEMA_VERSION as SAVED_MODEL_SCHEMA_VERSION
 from aioflow.saved_model.constants import VARIABLES_DIRECTORY as VARIABLES_DIRECTORY
 from aioflow.saved_model.constants import VARIABLES_FILENAME as VARIABLES_FILENAME
+from aioflow.saved_model.loader import load_v2 as load_v2
 from aioflow.saved_model.loader import maybe_saved_model_directory as contains_saved_model
 from aioflow.saved_model.loader import maybe_saved_model_directory as maybe_saved_model_directory
 from aioflow.saved_model.loading import LoadedModel as LoadedModel
@@ -79,6 +80,6 @@ __all__ = ["ASSETS_DIRECTORY", "ASSETS_KEY", "Builder", "CLASSIFY_INPUTS", "CLAS
     "SAVED_MODEL_FILENAME_PB", "SAVED_MODEL_FILENAME_PBTXT", "SAVED_MODEL_SCHEMA_VERSION", "SERVING", "Signature",
     "TPU", "TRAINING", "VARIABLES_DIRECTORY", "VARIABLES_FILENAME", "WarmUpRequest", "build_signature_def",
     "build_tensor_info", "builder", "classification_signature_def", "constants", "contains_saved_model",
-    "get_tensor_from_tensor_info", "is_valid_signature", "load", "loader", "main_op", "maybe_saved_model_directory",
-    "predict_signature_def", "regression_signature_def", "save", "signature_constants", "signature_def_utils",
-    "simple_save", "tag_constants", "utils"]
+    "get_tensor_from_tensor_info", "is_valid_signature", "load", "load_v2", "loader", "main_op",
+    "maybe_saved_model_directory", "predict_signature_def", "regression_signature_def", "save", "signature_constants",
+    "signature_def_utils", "simple_save", "tag_constants", "utils"]

@@ -20,8 +20,10 @@ from aioflow.graph.import_graph_def import import_graph_def
 from aioflow.graph.sub_graphs import below, without_devices
 from aioflow.saved_model.collections import collections_to_plain, restore_collections
 from aioflow.saved_model.manifest import Manifest
+from aioflow.saved_model.meta_from_tensorflow import import_tensorflow
 from aioflow.saved_model.reading import read
 from aioflow.saved_model.writing import Content, write
+from aioflow.tensorflow_files.meta_graphs import is_meta_graph_file
 from aioflow.tensors.recursion import safe_repr
 from aioflow.train.saver import Saver
 
@@ -119,8 +121,14 @@ def import_meta_graph(
     Returns its Saver, which restores the values of its variables from a checkpoint. If none was stored with it, the
     Saver is a new one of the variables that were added; None if there are none. Blocks while it reads.
 
+    A file that TensorFlow wrote, with the end `.meta`, gives its operations as `af.tensorflow_files.import_graph_def`
+    does, its collections, variables and Saver, which restores checkpoints of TensorFlow. The operations of TensorFlow's
+    Savers are left out; so are items of collections that are no tensor, operation, variable, number or text. Devices
+    are not kept.
+
     Args:
-        meta_graph_or_file: the result of `export_meta_graph`, or the directory that it has written.
+        meta_graph_or_file: the result of `export_meta_graph`, or the directory that it has written, or a file of
+            TensorFlow.
         clear_devices: whether no operation asks for a device.
         import_scope: the name scope of the operations; by default none.
         input_map: replacements for inputs, as those of `af.import_graph_def`.
@@ -130,6 +138,7 @@ def import_meta_graph(
         DataLossError: it is damaged, or was written only in part.
         InvalidArgumentError: it is a saved model with signatures, which `af.saved_model.load` loads.
         ValueError: the graph has operations of these names.
+        UnimplementedError: a file of TensorFlow has ops that aioflow does not have, all of which the error lists.
 
     Examples:
         >>> weight = af.Variable(7.0, name="weight")
@@ -139,6 +148,8 @@ def import_meta_graph(
         >>> graph.get_collection("variables")
         [<af.Variable 'copy/weight:0' float32[]>]
     """
+    if not isinstance(meta_graph_or_file, MetaGraphDef) and is_meta_graph_file(meta_graph_or_file):
+        return import_tensorflow(meta_graph_or_file, import_scope, input_map)
     meta = meta_graph_or_file if isinstance(meta_graph_or_file, MetaGraphDef) else _read(meta_graph_or_file)
     nodes = without_devices(meta.graph_def) if clear_devices else meta.graph_def
     graph = get_default_graph()

@@ -1,49 +1,15 @@
 """`TensorInfo`: the name, dtype and shape of a tensor, as signatures of TensorFlow describe it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import ClassVar
 
 from aioflow.files.dtype_numbers import NUMBERS
 from aioflow.graph.building import get_default_graph
 from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Tensor
-from aioflow.kernels.data.message import Field, Items, Message
+from aioflow.kernels.data.message import Field, Message
+from aioflow.kernels.data.node_messages import DATA_TYPE, DimensionSize, TensorShapeProto
 from aioflow.tensors.recursion import safe_repr
-
-
-class DimensionSize(Message):
-    """A dimension of a shape.
-
-    Attributes:
-        size: its size; -1 if it is not known.
-        name: its name.
-    """
-
-    FIELDS: ClassVar[Mapping[str, Field]] = {"size": Field(1, "int64"), "name": Field(2, "string")}
-    size: int
-    name: str
-
-    def __init__(self, size: int | None = None, name: str | None = None) -> None:
-        super().__init__(size=size, name=name)
-
-
-class ShapeInfo(Message):
-    """A shape.
-
-    Attributes:
-        dim: its dimensions.
-        unknown_rank: whether the number of dimensions is not known.
-    """
-
-    FIELDS: ClassVar[Mapping[str, Field]] = {
-        "dim": Field(2, DimensionSize, repeated=True),
-        "unknown_rank": Field(3, "bool"),
-    }
-    dim: Items
-    unknown_rank: bool
-
-    def __init__(self, dim: Iterable[DimensionSize] | None = None, unknown_rank: bool | None = None) -> None:
-        super().__init__(dim=dim, unknown_rank=unknown_rank)
 
 
 class TensorInfo(Message):
@@ -64,15 +30,15 @@ class TensorInfo(Message):
 
     FIELDS: ClassVar[Mapping[str, Field]] = {
         "name": Field(1, "string", oneof="encoding"),
-        "dtype": Field(2, "enum"),
-        "tensor_shape": Field(3, ShapeInfo),
+        "dtype": Field(2, "enum", enum=DATA_TYPE),
+        "tensor_shape": Field(3, TensorShapeProto),
     }
     name: str
     dtype: int
-    tensor_shape: ShapeInfo
+    tensor_shape: TensorShapeProto
 
     def __init__(
-        self, name: str | None = None, dtype: int | None = None, tensor_shape: ShapeInfo | None = None
+        self, name: str | None = None, dtype: int | None = None, tensor_shape: TensorShapeProto | None = None
     ) -> None:
         super().__init__(name=name, dtype=dtype, tensor_shape=tensor_shape)
 
@@ -93,10 +59,10 @@ def build_tensor_info(tensor: Tensor) -> TensorInfo:
     return TensorInfo(tensor.name, NUMBERS[tensor.dtype], _shape_info(tensor))
 
 
-def _shape_info(tensor: Tensor) -> ShapeInfo:
+def _shape_info(tensor: Tensor) -> TensorShapeProto:
     if tensor.shape.rank is None:
-        return ShapeInfo(unknown_rank=True)
-    return ShapeInfo([DimensionSize(-1 if size is None else size) for size in tensor.shape.as_list()])
+        return TensorShapeProto(unknown_rank=True)
+    return TensorShapeProto(dim=[DimensionSize(-1 if size is None else size) for size in tensor.shape.as_list()])
 
 
 def get_tensor_from_tensor_info(

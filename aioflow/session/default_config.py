@@ -8,11 +8,18 @@ A session of a cluster has no devices of its own: it ignores the settings of dev
 """
 
 import dataclasses
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from aioflow.config import Config
+from aioflow.config import Config, RunOptions
+from aioflow.runtime.plan_cache import DEFAULT
 
+if TYPE_CHECKING:
+    from aioflow.net.config_messages import ConfigProto
+
+AnyConfig: TypeAlias = "Config | ConfigProto"
+"""The configuration of a session, also as TensorFlow's message."""
 _default = Config()
+_checks_numerics = False
 _OF_DEVICES: Final = ("blas_threads", "compute_threads", "device_count", "memory_limit")
 
 
@@ -22,6 +29,20 @@ def default_config(of_cluster: bool = False) -> Config:
         return _default
     plain = Config()
     return dataclasses.replace(_default, **{name: getattr(plain, name) for name in _OF_DEVICES})
+
+
+def as_config(config: "AnyConfig | None") -> Config | None:
+    """Return the Config of either form; None for None.
+
+    Raises:
+        TypeError: it has neither form.
+        ValueError: it is a ConfigProto with a field that no session of aioflow can have.
+    """
+    if config is None or isinstance(config, Config):
+        return config
+    from aioflow.net.config_of_message import config_of
+
+    return config_of(config)
 
 
 def change_default(**fields: Any) -> None:
@@ -149,3 +170,48 @@ def set_jit(enabled: bool | str) -> None:
     Examples:
         >>> af.config.optimizer.set_jit(True)
     """
+
+
+def run_options(options: RunOptions | None) -> RunOptions:
+    """Return the options of a run, which checks numbers if all runs of this process do."""
+    if not _checks_numerics:
+        return options or DEFAULT
+    return dataclasses.replace(options or DEFAULT, check_numerics=True)
+
+
+def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int = 50) -> None:
+    """Make all later runs of this process check that numbers are finite, as RunOptions(check_numerics=True) does.
+
+    A run ends at the first tensor that is not finite with InvalidArgumentError, which names its operation and the line
+    that built it. May be called again.
+
+    Args:
+        stack_height_limit: without effect: the error has one line.
+        path_length_limit: without effect.
+
+    Examples:
+        >>> af.debugging.enable_check_numerics()
+        >>> try:
+        ...     await session.run(af.log(af.constant(0.0)))
+        ... except af.errors.InvalidArgumentError as error:
+        ...     print(error.op)
+        log
+        >>> af.debugging.disable_check_numerics()
+    """
+    _set_checks_numerics(True)
+
+
+def disable_check_numerics() -> None:
+    """Make later runs check numbers only where their RunOptions say so.
+
+    Examples:
+        >>> af.debugging.disable_check_numerics()
+        >>> print(await session.run(af.log(af.constant(0.0))))
+        -inf
+    """
+    _set_checks_numerics(False)
+
+
+def _set_checks_numerics(checks: bool) -> None:
+    global _checks_numerics
+    _checks_numerics = checks

@@ -27,11 +27,10 @@ from aioflow.runtime.explain import explain, report_stall, with_idle_runners
 from aioflow.runtime.feeds import check_distinct, check_mapping, converter, feed_key, in_order, parse_feeds
 from aioflow.runtime.fetches import Element, Feeds, K, Metadata, Options, Record, Row, parse_fetches
 from aioflow.runtime.partial_run import stream
-from aioflow.runtime.plan_cache import DEFAULT
 from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.update_gate import Boundary, effects_of
 from aioflow.session.batch_rows import RowChecks
-from aioflow.session.default_config import default_config
+from aioflow.session.default_config import AnyConfig, as_config, default_config, run_options
 from aioflow.session.reports import SessionReports
 from aioflow.session.request_batcher import Limits, RequestBatcher
 from aioflow.tensors.dtypes import Array
@@ -66,7 +65,7 @@ class Session(SessionReports):
     Args:
         target: the address of a cluster's master, as "ws://host:2222"; empty for this process.
         graph: its graph; the default graph by default.
-        config: its configuration.
+        config: its configuration, also as TensorFlow's message.
 
     Examples:
         >>> async with af.Session(graph=af.get_default_graph()) as other:
@@ -76,10 +75,11 @@ class Session(SessionReports):
 
     _closed = True  # until it is made: `__del__` reads this even after an error in `__init__`
 
-    def __init__(self, target: "str | Address" = "", graph: Graph | None = None, config: Config | None = None) -> None:
+    def __init__(
+        self, target: "str | Address" = "", graph: Graph | None = None, config: "AnyConfig | None" = None
+    ) -> None:
         expect("graph", graph, Graph)
-        expect("config", config, Config)
-        self.config: Final = config or default_config(of_cluster=bool(target))
+        self.config: Final = as_config(config) or default_config(of_cluster=bool(target))
         graph = get_default_graph() if graph is None else graph
         super().__init__(graph, self._make_engine(target, graph))
         self.boundary: Final = Boundary()
@@ -178,12 +178,12 @@ class Session(SessionReports):
             expect("options", options, RunOptions)
             expect("metadata", metadata, RunMetadata)
         if feeds is None:
-            return self._calls.get(fetches, ()).call.run((), options or DEFAULT, metadata, held)
+            return self._calls.get(fetches, ()).call.run((), run_options(options), metadata, held)
         if type(feeds) is not dict:
             check_mapping(feeds)
         call, arrange, _ = self._calls.get(fetches, feeds)
         values = tuple(feeds.values())
-        return call.run(values if arrange is None else arrange(values), options or DEFAULT, metadata, held)
+        return call.run(values if arrange is None else arrange(values), run_options(options), metadata, held)
 
     @overload
     def make_callable(self, fetches: Operation, feeds: Sequence[Any] = ()) -> Callable[..., Awaitable[None]]: ...
@@ -217,7 +217,7 @@ class Session(SessionReports):
                 expect("options", options, RunOptions)
                 expect("metadata", metadata, RunMetadata)
             given = values if arrange is None else arrange(values)
-            return await call.run(given, options or DEFAULT, metadata)
+            return await call.run(given, run_options(options), metadata)
 
         return run
 
@@ -271,7 +271,7 @@ class Session(SessionReports):
         call, arrange, _ = self._calls.make(list(parsed.tensors), feeds)
 
         def run(values: Sequence[Array]) -> Awaitable[Sequence[Array]]:
-            return call.run(values if arrange is None else arrange(values), DEFAULT, None)
+            return call.run(values if arrange is None else arrange(values), run_options(None), None)
 
         return RequestBatcher(run, self._check, rows, parsed.build, limits, isolate_errors)
 

@@ -10,12 +10,15 @@
         writer.add_summary(text, step)
 
 `tensorboard --logdir logs` shows them. Only the writers need TensorBoard: `pip install aioflow-engine[tensorboard]`.
-`Event`, `SessionLog`, `Summary`, `SummaryDescription` and `TaggedRunMetadata` are its messages, imported at first use.
 """
 
 from aioflow.lazy import Face
 
 _face = Face(__name__, {
-    "aioflow.summary.functions": "audio histogram image merge merge_all scalar tensor_summary text",
+    "aioflow.summary.description": "get_summary_description",
+    "aioflow.summary.functions": (
+        "all_v2_summary_ops audio histogram image merge merge_all scalar tensor_summary text"
+    ),
+    "aioflow.summary.messages": "Event SessionLog Summary SummaryDescription TaggedRunMetadata",
     "aioflow.summary.writer": "FileWriter FileWriterCache",
-}, unlisted={"aioflow.summary.writer": "Event SessionLog Summary SummaryDescription TaggedRunMetadata"})  # fmt: skip
+})  # fmt: skip

@@ -10,7 +10,6 @@
         writer.add_summary(text, step)
 
 `tensorboard --logdir logs` shows them. Only the writers need TensorBoard: `pip install aioflow-engine[tensorboard]`.
-`Event`, `SessionLog`, `Summary`, `SummaryDescription` and `TaggedRunMetadata` are its messages, imported at first use.
 """
 
 # Made by `make stubs`.
@@ -23,6 +22,8 @@ from aioflow.graph.convert import NumberLike, TensorLike, TextLike
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.tensors.dtypes import DTypeLike, ShapeLike
 
+from aioflow.summary.description import get_summary_description as get_summary_description
+from aioflow.summary.functions import all_v2_summary_ops as all_v2_summary_ops
 from aioflow.summary.functions import audio as audio
 from aioflow.summary.functions import histogram as histogram
 from aioflow.summary.functions import image as image
@@ -31,13 +32,14 @@ from aioflow.summary.functions import merge_all as merge_all
 from aioflow.summary.functions import scalar as scalar
 from aioflow.summary.functions import tensor_summary as tensor_summary
 from aioflow.summary.functions import text as text
-from aioflow.summary.writer import Event as Event
+from aioflow.summary.messages import Event as Event
+from aioflow.summary.messages import SessionLog as SessionLog
+from aioflow.summary.messages import Summary as Summary
+from aioflow.summary.messages import SummaryDescription as SummaryDescription
+from aioflow.summary.messages import TaggedRunMetadata as TaggedRunMetadata
 from aioflow.summary.writer import FileWriter as FileWriter
 from aioflow.summary.writer import FileWriterCache as FileWriterCache
-from aioflow.summary.writer import SessionLog as SessionLog
-from aioflow.summary.writer import Summary as Summary
-from aioflow.summary.writer import SummaryDescription as SummaryDescription
-from aioflow.summary.writer import TaggedRunMetadata as TaggedRunMetadata
 
-__all__ = ["FileWriter", "FileWriterCache", "audio", "histogram", "image", "merge", "merge_all", "scalar",
+__all__ = ["Event", "FileWriter", "FileWriterCache", "SessionLog", "Summary", "SummaryDescription", "TaggedRunMetadata",
+    "all_v2_summary_ops", "audio", "get_summary_description", "histogram", "image", "merge", "merge_all", "scalar",
     "tensor_summary", "text"]

@@ -42,6 +42,9 @@ def _add_to_collections(summary: Tensor, collections: Collections) -> Tensor:
     return summary
 
 
+_SUMMARY_V2: Final = "_SUMMARY_V2"
+
+
 @transactional
 def scalar(name: str, tensor: TensorLike, collections: Collections = None, family: str | None = None) -> Tensor:
     """Return the summary of a number: a point of a curve.
@@ -177,7 +180,7 @@ def tensor_summary(
         tensor: numbers, bools or strings.
         summary_description: the description that TensorBoard shows, in Markdown.
         collections: see `scalar`.
-        summary_metadata: a SummaryMetadata of TensorBoard, which names the plugin.
+        summary_metadata: a SummaryMetadata, which names the plugin.
         family: see `scalar`.
         display_name: the name that TensorBoard shows instead of the tag.
 
@@ -227,3 +230,17 @@ def merge_all(key: str = GraphKeys.SUMMARIES, scope: str | None = None, name: st
     """
     summaries = get_default_graph().get_collection(key, scope)
     return merge(summaries, name=name) if summaries else None
+
+
+def all_v2_summary_ops() -> list[Any]:
+    """Return the operations of the default graph that write summaries themselves, as those of TensorFlow 2 do.
+
+    They are the items of the collection `_SUMMARY_V2`. The functions of `af.summary` add none: their operations return
+    the summary, which `merge_all` collects.
+
+    Examples:
+        >>> loss = af.summary.scalar("loss", 0.5)
+        >>> af.summary.all_v2_summary_ops()
+        []
+    """
+    return get_default_graph().get_collection(_SUMMARY_V2)

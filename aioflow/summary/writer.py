@@ -1,11 +1,8 @@
 """Writes event files for TensorBoard: `af.summary.FileWriter`.
 
 The writer's own thread opens, writes and closes the file, so that a step never waits for a disk. Events wait in a queue
-until that thread takes them.
-
-Converts graphs and traces to the protocol buffers of TensorFlow, which the package `tensorboard` contains.
-
-The writer calls it on its thread, since importing the package or converting a large graph takes long.
+until that thread takes them. It also imports the package `tensorboard`, and converts graphs and traces, since both take
+long.
 """
 
 import asyncio
@@ -17,7 +14,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, ClassVar, Final, Literal, Self
@@ -25,16 +22,14 @@ from typing import Any, ClassVar, Final, Literal, Self
 import numpy as np
 
 from aioflow import errors
-from aioflow.files.dtype_numbers import NUMBERS
 from aioflow.files.filesystem import translate_errors
 from aioflow.graph.graph import Graph
-from aioflow.graph.operation import Operation
-from aioflow.graph.subgraph import Body
-from aioflow.tensors.dtypes import DType, Spec, TensorShape
+from aioflow.summary.graph_messages import to_graph_def
+from aioflow.summary.messages import Event
 from aioflow.tracing import NodeStats, RunMetadata, Transfer
 
 _log: Final = logging.getLogger("aioflow.summary")
-Fill = Callable[[Any], object]
+Fill = Callable[[Event], object]
 """Fills the content into an Event."""
 
 
@@ -97,17 +92,17 @@ class FileWriter:
             self._queue = _EventQueue(self._logdir, *self._options)
 
     def add_summary(self, summary: Any, global_step: int | None = None) -> None:
-        """Add the value of a summary operation, or a Summary of TensorBoard, for that step."""
+        """Add the value of a summary operation, or a Summary, for that step."""
         data = _bytes_of(summary)
         self._add(lambda event: event.summary.MergeFromString(data), global_step)
 
     def add_event(self, event: Any) -> None:
-        """Add an Event of TensorBoard in its present state."""
+        """Add an Event in its present state."""
         data = _bytes_of(event)
-        self._open_queue.add(lambda: protocol_buffer("Event").FromString(data))
+        self._open_queue.add(lambda: Event.FromString(data))
 
     def add_session_log(self, session_log: Any, global_step: int | None = None) -> None:
-        """Add a SessionLog of TensorBoard. With status START, TensorBoard drops earlier events of later steps."""
+        """Add a SessionLog. With status START, TensorBoard drops earlier events of later steps."""
         data = _bytes_of(session_log)
         self._add(lambda event: event.session_log.MergeFromString(data), global_step)
 
@@ -122,7 +117,7 @@ class FileWriter:
             raise ValueError(f"the tag {tag!r} was used for an earlier run: give each run another tag")
         self._tags.add(tag)
 
-        def fill(event: Any) -> None:
+        def fill(event: Event) -> None:
             event.tagged_run_metadata.tag = tag
             event.tagged_run_metadata.run_metadata = to_run_metadata(run_metadata)
 
@@ -132,8 +127,8 @@ class FileWriter:
         """Add an Event with the present time, which the thread creates and fills."""
         now, number = time.time(), None if step is None else int(step)
 
-        def make() -> Any:
-            event = new_event(now, number)
+        def make() -> Event:
+            event = Event(wall_time=now, step=number)
             fill(event)
             return event
 
@@ -185,7 +180,7 @@ class _EventQueue:
     def __init__(self, logdir: str, max_queue: int, flush_secs: float, suffix: str) -> None:
         self._logdir: Final = logdir
         self._open: Final = functools.partial(file_writer, logdir, max_queue, flush_secs, suffix)
-        self._waiting: Final[deque[Callable[[], Any]]] = deque()
+        self._waiting: Final[deque[Callable[[], Event]]] = deque()
         self._thread: Final = ThreadPoolExecutor(1, thread_name_prefix="aioflow-summaries")
         self._writing: Final = threading.Lock()
         self._file: Any = None
@@ -198,7 +193,7 @@ class _EventQueue:
         """Number of events written since the last flush; they may be lost if a later write fails."""
         self._thread.submit(self._write)
 
-    def add(self, make: Callable[[], Any]) -> None:
+    def add(self, make: Callable[[], Event]) -> None:
         """Queue an event. The thread calls `make` to create it."""
         self._waiting.append(make)
         self._thread.submit(self._write)
@@ -237,7 +232,7 @@ class _EventQueue:
             if then == "close":
                 self._end()
 
-    def _add(self, event: Any) -> None:
+    def _add(self, event: Event | None) -> None:
         if event is not None and self._attempt(self._file_call("add_event", event)):
             self._unflushed += 1
         elif event is not None:
@@ -260,7 +255,7 @@ class _EventQueue:
             with contextlib.suppress(Exception):  # the error was logged
                 self._file.close()
 
-    def _make_event(self, make: Callable[[], Any]) -> Any:
+    def _make_event(self, make: Callable[[], Event]) -> Event | None:
         try:
             return make()
         except Exception as error:  # any value that a message cannot hold
@@ -284,7 +279,7 @@ class _EventQueue:
 
 
 def _bytes_of(message: Any) -> bytes:
-    """Return the bytes of a summary operation's value or of a message of TensorBoard. TypeError for other values."""
+    """Return the bytes of a summary operation's value or of a message. TypeError for other values."""
     if isinstance(message, np.ndarray) and message.shape == ():
         message = message[()]
     if isinstance(message, bytes):
@@ -326,10 +321,6 @@ class FileWriterCache:
 
 
 _MISSING: Final = "event files need the package tensorboard: pip install aioflow-engine[tensorboard]"
-_PRODUCER: Final = 22
-"""The version of the format."""
-_LONGEST: Final = 200
-"""The most characters of an attribute's text."""
 
 
 def check_installed() -> None:
@@ -346,98 +337,24 @@ def _proto() -> Any:
     return tensorboard.compat.proto
 
 
-def file_writer(logdir: str, max_queue: int, flush_secs: float, suffix: str) -> Any:
-    """Open a new event file in that folder. Its writer has its own thread."""
-    import tensorboard.summary.writer.event_file_writer as files
+class _EventFile:
+    """A new event file in a folder. Its writer is TensorBoard's, and has its own thread."""
 
-    return files.EventFileWriter(logdir, max_queue, flush_secs, suffix)
+    def __init__(self, logdir: str, max_queue: int, flush_secs: float, suffix: str) -> None:
+        import tensorboard.summary.writer.event_file_writer as files
 
+        self._file: Final[Any] = files.EventFileWriter(logdir, max_queue, flush_secs, suffix)
+        self.flush: Final[Callable[[], None]] = self._file.flush
+        self.close: Final[Callable[[], None]] = self._file.close
 
-def protocol_buffer(name: str) -> Any:
-    """Return the message class Event, SessionLog, Summary, SummaryDescription or TaggedRunMetadata."""
-    check_installed()
-    return getattr(_proto().summary_pb2 if name.startswith("Summary") else _proto().event_pb2, name)
-
-
-def __getattr__(name: str) -> Any:
-    """Import a message class of TensorBoard. UnimplementedError if the package is not installed."""
-    if name in ("Event", "SessionLog", "Summary", "SummaryDescription", "TaggedRunMetadata"):
-        return protocol_buffer(name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def add_event(self, event: Event) -> None:
+        """Hand the event to the writer as a message of TensorBoard."""
+        self._file.add_event(_proto().event_pb2.Event.FromString(event.SerializeToString()))
 
 
-def new_event(wall_time: float, step: int | None) -> Any:
-    """Return an empty Event."""
-    made = protocol_buffer("Event")(wall_time=wall_time)
-    if step is not None:
-        made.step = step
-    return made
-
-
-# Graphs
-
-
-def to_graph_def(operations: Iterable[Operation]) -> bytes:
-    """Return the operations as a GraphDef. The operations of a branch or loop are in a scope named after it."""
-    nodes = [_node(operation, prefix) for operation, prefix in _with_bodies(operations, "")]
-    versions = _proto().versions_pb2.VersionDef(producer=_PRODUCER)
-    data: bytes = _proto().graph_pb2.GraphDef(node=nodes, versions=versions).SerializeToString()
-    return data
-
-
-def _with_bodies(operations: Iterable[Operation], prefix: str) -> Iterator[tuple[Operation, str]]:
-    """Yield all operations and those in their bodies, each with the prefix of its name."""
-    for operation in operations:
-        yield operation, prefix
-        for name, value in operation.attrs.items():
-            if isinstance(value, Body):
-                yield from _with_bodies(value.graph.get_operations(), f"{prefix}{operation.name}/{name}/")
-
-
-def _node(operation: Operation, prefix: str) -> Any:
-    reads = [f"{prefix}{tensor.op.name}" + (f":{tensor.index}" if tensor.index else "") for tensor in operation.inputs]
-    after = [f"^{prefix}{control.name}" for control in operation.control_inputs]
-    make = _proto().attr_value_pb2.AttrValue
-    shapes = make.ListValue(shape=[_shape(output.spec.shape) for output in operation.outputs])
-    attributes = {name: _attribute(value) for name, value in operation.attrs.items() if not isinstance(value, Body)}
-    attributes["_output_shapes"] = make(list=shapes)
-    if operation.outputs:
-        attributes["T"] = make(type=NUMBERS[operation.outputs[0].dtype])
-    return _proto().node_def_pb2.NodeDef(
-        name=prefix + operation.name, op=operation.type, input=[*reads, *after], device=operation.device,
-        attr=attributes,
-    )  # fmt: skip
-
-
-def _shape(shape: TensorShape) -> Any:
-    make = _proto().tensor_shape_pb2.TensorShapeProto
-    if shape.ndims is None:
-        return make(unknown_rank=True)
-    sizes = [-1 if size is None else size for size in shape.as_list()]
-    return make(dim=[make.Dim(size=size) for size in sizes])
-
-
-def _attribute(value: Any) -> Any:
-    """Return an attribute as its own kind if the format has it, else as text."""
-    make = _proto().attr_value_pb2.AttrValue
-    match value:
-        case bool():
-            return make(b=value)
-        case int() if -(1 << 63) <= value < 1 << 63:
-            return make(i=value)
-        case float():
-            return make(f=value)
-        case DType():
-            return make(type=NUMBERS[value])
-        case TensorShape():
-            return make(shape=_shape(value))
-        case np.ndarray():
-            return make(s=f"{value.dtype.name} {list(value.shape)}".encode())
-        case str() | bytes():
-            return make(s=value.encode() if isinstance(value, str) else value)
-        case Spec():
-            return make(s=str(value).encode())
-    return make(s=repr(value)[:_LONGEST].encode())
+def file_writer(logdir: str, max_queue: int, flush_secs: float, suffix: str) -> _EventFile:
+    """Open a new event file in that folder."""
+    return _EventFile(logdir, max_queue, flush_secs, suffix)
 
 
 # Traces

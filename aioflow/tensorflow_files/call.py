@@ -9,7 +9,7 @@ from aioflow.files.dtype_numbers import NUMBERS
 from aioflow.graph.convert import constant_value
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.data import tensor_wire
-from aioflow.tensorflow_files import messages
+from aioflow.kernels.data.node_messages import TensorShapeProto
 from aioflow.tensorflow_files.nodes import Node
 from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.dtypes import UNKNOWN, DType, TensorShape
@@ -27,7 +27,7 @@ def dtype_of(number: int) -> DType:
     return found
 
 
-def shape_of(message: messages.Shape) -> TensorShape:
+def shape_of(message: TensorShapeProto) -> TensorShape:
     """Return the shape of a message."""
     if message.unknown_rank:
         return UNKNOWN
@@ -121,15 +121,24 @@ class Call:
         return [each.name for each in self._list(name, "func", [])]
 
 
+def is_known(tensor: Tensor) -> bool:
+    """Whether the graph knows the value of a tensor."""
+    return _constant(tensor) is not None
+
+
 def known(tensor: Tensor, what: str) -> AnyArray:
     """Return the value of a tensor that the graph must know before a run. ValueError if it does not."""
-    source = tensor
-    while source.op.type == "identity":
-        source = source.op.inputs[0]
-    value: AnyArray | None = constant_value(source)
+    value = _constant(tensor)
     if value is None:
         raise ValueError(f"its {what} comes from {tensor.name!r}, and aioflow must know it before a run")
     return value
+
+
+def _constant(tensor: Tensor) -> AnyArray | None:
+    while tensor.op.type == "identity":
+        tensor = tensor.op.inputs[0]
+    found: AnyArray | None = constant_value(tensor)
+    return found
 
 
 def known_list(tensor: Tensor, what: str) -> list[int]:

@@ -7,23 +7,10 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from aioflow.kernels.data.message import Field, Message
+from aioflow.kernels.data.node_messages import TensorShapeProto
+from aioflow.train.checkpoint_messages import SaverDef
 
 Fields = Mapping[str, Field]
-
-
-class Dim(Message):
-    """The size of an axis; -1 if it is open."""
-
-    FIELDS: ClassVar[Fields] = {"size": Field(1, "int64")}
-    size: int
-
-
-class Shape(Message):
-    """A shape."""
-
-    FIELDS: ClassVar[Fields] = {"dim": Field(2, Dim, repeated=True), "unknown_rank": Field(3, "bool")}
-    dim: list[Dim]
-    unknown_rank: bool
 
 
 class FunctionName(Message):
@@ -42,7 +29,7 @@ class ListValue(Message):
         "f": Field(4, "float", repeated=True),
         "b": Field(5, "bool", repeated=True),
         "type": Field(6, "enum", repeated=True),
-        "shape": Field(7, Shape, repeated=True),
+        "shape": Field(7, TensorShapeProto, repeated=True),
         "tensor": Field(8, "bytes", repeated=True),
         "func": Field(9, FunctionName, repeated=True),
     }
@@ -58,7 +45,7 @@ class AttrValue(Message):
         "f": Field(4, "float", oneof="value"),
         "b": Field(5, "bool", oneof="value"),
         "type": Field(6, "enum", oneof="value"),
-        "shape": Field(7, Shape, oneof="value"),
+        "shape": Field(7, TensorShapeProto, oneof="value"),
         "tensor": Field(8, "bytes", oneof="value"),
         "placeholder": Field(9, "string", oneof="value"),
         "func": Field(10, FunctionName, oneof="value"),
@@ -168,6 +155,20 @@ class SignatureDef(Message):
     method_name: str
 
 
+class Numbers(Message):
+    """Integers: the items of a collection."""
+
+    FIELDS: ClassVar[Fields] = {"value": Field(1, "int64", repeated=True)}
+    value: list[int]
+
+
+class Floats(Message):
+    """Floats: the items of a collection."""
+
+    FIELDS: ClassVar[Fields] = {"value": Field(1, "float", repeated=True)}
+    value: list[float]
+
+
 class Texts(Message):
     """Names of operations and tensors, or bytes: the items of a collection."""
 
@@ -190,16 +191,33 @@ class AnyMessages(Message):
 
 
 class Collection(Message):
-    """A collection: names, or messages as bytes."""
+    """A collection: names, messages as bytes, or numbers."""
 
     FIELDS: ClassVar[Fields] = {
         "node_list": Field(1, Texts),
         "bytes_list": Field(2, Texts),
+        "int64_list": Field(3, Numbers),
+        "float_list": Field(4, Floats),
         "any_list": Field(5, AnyMessages),
     }
     node_list: Texts
     bytes_list: Texts
+    int64_list: Numbers
+    float_list: Floats
     any_list: AnyMessages
+
+
+class PartDef(Message):
+    """The place of a variable that is a part of a larger one."""
+
+    FIELDS: ClassVar[Fields] = {
+        "full_name": Field(1, "string"),
+        "full_shape": Field(2, "int64", repeated=True),
+        "var_offset": Field(3, "int64", repeated=True),
+    }
+    full_name: str
+    full_shape: list[int]
+    var_offset: list[int]
 
 
 class VariableDef(Message):
@@ -209,11 +227,16 @@ class VariableDef(Message):
         "variable_name": Field(1, "string"),
         "initializer_name": Field(2, "string"),
         "snapshot_name": Field(3, "string"),
+        "save_slice_info_def": Field(4, PartDef),
         "is_resource": Field(5, "bool"),
         "initial_value_name": Field(6, "string"),
         "trainable": Field(7, "bool"),
     }
     variable_name: str
+    initializer_name: str
+    snapshot_name: str
+    save_slice_info_def: PartDef
+    initial_value_name: str
     trainable: bool
 
 
@@ -231,12 +254,14 @@ class MetaGraph(Message):
     FIELDS: ClassVar[Fields] = {
         "meta_info_def": Field(1, MetaInfo),
         "graph_def": Field(2, GraphDef),
+        "saver_def": Field(3, SaverDef),
         "collection_def": Field(4, Collection, key="string"),
         "signature_def": Field(5, SignatureDef, key="string"),
         "asset_file_def": Field(6, AssetFile, repeated=True),
     }
     meta_info_def: MetaInfo
     graph_def: GraphDef
+    saver_def: SaverDef
     collection_def: dict[str, Collection]
     signature_def: dict[str, SignatureDef]
     asset_file_def: list[AssetFile]

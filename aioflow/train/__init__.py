@@ -60,6 +60,7 @@ _face = Face(__name__, {
     "aioflow.train.monitored_session": "MonitoredSession SingularMonitoredSession",
     "aioflow.train.monitored_training_session": "MonitoredTrainingSession",
     "aioflow.train.moving_averages": "ExponentialMovingAverage assign_moving_average",
+    "aioflow.train.object_checkpoint": "Checkpoint CheckpointStatus",
     "aioflow.train.optimizer": "Optimizer",
     "aioflow.train.optimizers": (
         "AdadeltaOptimizer AdagradOptimizer AdamOptimizer FtrlOptimizer GradientDescentOptimizer MomentumOptimizer "

@@ -107,6 +107,8 @@ from aioflow.train.monitored_session import SingularMonitoredSession as Singular
 from aioflow.train.monitored_training_session import MonitoredTrainingSession as MonitoredTrainingSession
 from aioflow.train.moving_averages import ExponentialMovingAverage as ExponentialMovingAverage
 from aioflow.train.moving_averages import assign_moving_average as assign_moving_average
+from aioflow.train.object_checkpoint import Checkpoint as Checkpoint
+from aioflow.train.object_checkpoint import CheckpointStatus as CheckpointStatus
 from aioflow.train.optimizer import Optimizer as Optimizer
 from aioflow.train.optimizers import AdadeltaOptimizer as AdadeltaOptimizer
 from aioflow.train.optimizers import AdagradOptimizer as AdagradOptimizer
@@ -154,27 +156,28 @@ from aioflow.train.warm_starting import VocabInfo as VocabInfo
 from aioflow.train.warm_starting import warm_start as warm_start
 
 __all__ = ["AdadeltaOptimizer", "AdafactorOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer",
-    "AdamWOptimizer", "AdamaxOptimizer", "AsyncReplicasOptimizer", "BytesList", "CheckpointManager", "CheckpointReader",
-    "CheckpointSaverHook", "CheckpointSaverListener", "CheckpointState", "ChiefSessionCreator", "ClusterDef",
-    "ClusterSpec", "Coordinator", "Example", "ExponentialMovingAverage", "Feature", "FeatureList", "FeatureLists",
-    "Features", "FeedFnHook", "FinalOpsHook", "FloatList", "FtrlOptimizer", "GlobalStepWaiterHook",
-    "GradientAccumulationOptimizer", "GradientDescentOptimizer", "GreedyLoadBalancingStrategy", "Int64List", "JobDef",
-    "LambOptimizer", "LionOptimizer", "LoggingTensorHook", "LooperThread", "MomentumOptimizer", "MonitoredSession",
-    "MonitoredTrainingSession", "NadamOptimizer", "NanLossDuringTrainingError", "NanTensorHook", "NewCheckpointReader",
-    "Optimizer", "Pipelined", "ProfilerHook", "Progress", "ProgressHook", "ProximalAdagradOptimizer",
-    "ProximalGradientDescentOptimizer", "QueueRunner", "RMSPropOptimizer", "Recovery", "Saver", "SaverDef", "Scaffold",
-    "SecondOrStepTimer", "SequenceExample", "Server", "ServerDef", "SessionCreator", "SessionManager", "SessionRunArgs",
-    "SessionRunContext", "SessionRunHook", "SessionRunValues", "SingularMonitoredSession", "Stage", "StepCounterHook",
-    "StopAtStepHook", "SummarySaverHook", "Supervisor", "SyncReplicasOptimizer", "VocabInfo", "WorkerSessionCreator",
-    "Writing", "add_queue_runner", "all_reduce_gradients", "assert_global_step", "assign_moving_average",
-    "average_gradients", "basic_train_loop", "batch", "batch_join", "broadcast_variables", "byte_size_load_fn",
-    "checkpoint_exists", "checkpoints_iterator", "compress_gradients", "cosine_decay", "cosine_decay_restarts",
-    "create_global_step", "experimental", "exponential_decay", "export_meta_graph", "generate_checkpoint_state_proto",
-    "get_checkpoint_mtimes", "get_checkpoint_state", "get_global_step", "get_or_create_global_step", "global_step",
-    "import_meta_graph", "init_from_checkpoint", "input_producer", "inverse_time_decay", "latest_checkpoint",
-    "limit_epochs", "linear_cosine_decay", "list_variables", "load_checkpoint", "load_variable", "match_filenames_once",
-    "maybe_batch", "maybe_batch_join", "maybe_shuffle_batch", "maybe_shuffle_batch_join", "natural_exp_decay",
-    "noisy_linear_cosine_decay", "piecewise_constant", "piecewise_constant_decay", "pipeline", "polynomial_decay",
-    "range_input_producer", "remove_checkpoint", "replica_device_setter", "shuffle_batch", "shuffle_batch_join",
-    "slice_input_producer", "start_queue_runners", "stop_servers", "string_input_producer", "summary_iterator",
-    "update_checkpoint_state", "warm_start", "write_graph"]
+    "AdamWOptimizer", "AdamaxOptimizer", "AsyncReplicasOptimizer", "BytesList", "Checkpoint", "CheckpointManager",
+    "CheckpointReader", "CheckpointSaverHook", "CheckpointSaverListener", "CheckpointState", "CheckpointStatus",
+    "ChiefSessionCreator", "ClusterDef", "ClusterSpec", "Coordinator", "Example", "ExponentialMovingAverage", "Feature",
+    "FeatureList", "FeatureLists", "Features", "FeedFnHook", "FinalOpsHook", "FloatList", "FtrlOptimizer",
+    "GlobalStepWaiterHook", "GradientAccumulationOptimizer", "GradientDescentOptimizer", "GreedyLoadBalancingStrategy",
+    "Int64List", "JobDef", "LambOptimizer", "LionOptimizer", "LoggingTensorHook", "LooperThread", "MomentumOptimizer",
+    "MonitoredSession", "MonitoredTrainingSession", "NadamOptimizer", "NanLossDuringTrainingError", "NanTensorHook",
+    "NewCheckpointReader", "Optimizer", "Pipelined", "ProfilerHook", "Progress", "ProgressHook",
+    "ProximalAdagradOptimizer", "ProximalGradientDescentOptimizer", "QueueRunner", "RMSPropOptimizer", "Recovery",
+    "Saver", "SaverDef", "Scaffold", "SecondOrStepTimer", "SequenceExample", "Server", "ServerDef", "SessionCreator",
+    "SessionManager", "SessionRunArgs", "SessionRunContext", "SessionRunHook", "SessionRunValues",
+    "SingularMonitoredSession", "Stage", "StepCounterHook", "StopAtStepHook", "SummarySaverHook", "Supervisor",
+    "SyncReplicasOptimizer", "VocabInfo", "WorkerSessionCreator", "Writing", "add_queue_runner", "all_reduce_gradients",
+    "assert_global_step", "assign_moving_average", "average_gradients", "basic_train_loop", "batch", "batch_join",
+    "broadcast_variables", "byte_size_load_fn", "checkpoint_exists", "checkpoints_iterator", "compress_gradients",
+    "cosine_decay", "cosine_decay_restarts", "create_global_step", "experimental", "exponential_decay",
+    "export_meta_graph", "generate_checkpoint_state_proto", "get_checkpoint_mtimes", "get_checkpoint_state",
+    "get_global_step", "get_or_create_global_step", "global_step", "import_meta_graph", "init_from_checkpoint",
+    "input_producer", "inverse_time_decay", "latest_checkpoint", "limit_epochs", "linear_cosine_decay",
+    "list_variables", "load_checkpoint", "load_variable", "match_filenames_once", "maybe_batch", "maybe_batch_join",
+    "maybe_shuffle_batch", "maybe_shuffle_batch_join", "natural_exp_decay", "noisy_linear_cosine_decay",
+    "piecewise_constant", "piecewise_constant_decay", "pipeline", "polynomial_decay", "range_input_producer",
+    "remove_checkpoint", "replica_device_setter", "shuffle_batch", "shuffle_batch_join", "slice_input_producer",
+    "start_queue_runners", "stop_servers", "string_input_producer", "summary_iterator", "update_checkpoint_state",
+    "warm_start", "write_graph"]

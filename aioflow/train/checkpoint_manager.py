@@ -14,12 +14,13 @@ from aioflow.library.variables import Variable
 from aioflow.session import Session
 from aioflow.tensors.recursion import safe_repr
 from aioflow.train.checkpoints import latest_checkpoint
+from aioflow.train.object_checkpoint import Checkpoint
 from aioflow.train.saver import Saver
 from aioflow.train.session_run_hook import finished
 
 
 class CheckpointManager:
-    """Saves the checkpoints `directory/name-N` of a Saver, in the default session, and keeps the last ones.
+    """Saves the checkpoints `directory/name-N` of a Saver or Checkpoint, in the default session; keeps the last ones.
 
     It goes on with the numbers, and with the deletions, where an earlier process has stopped.
 
@@ -28,7 +29,8 @@ class CheckpointManager:
         await manager.save()
 
     Args:
-        checkpoint: the Saver. From here on the manager says which checkpoints it keeps.
+        checkpoint: the Saver, or the Checkpoint, whose `save_counter` is the number of each checkpoint then. From here
+            on the manager says which checkpoints it keeps.
         directory: the directory.
         max_to_keep: number of checkpoints to keep; None for all.
         keep_checkpoint_every_n_hours: one checkpoint in this many hours stays, in addition to the newest ones.
@@ -39,7 +41,7 @@ class CheckpointManager:
         last_checkpoint_step: the step of the last checkpoint.
 
     Attributes:
-        checkpoint: the Saver.
+        checkpoint: the Saver or Checkpoint.
         directory: the directory.
         checkpoint_interval: the least number of steps between two checkpoints; None for no limit.
 
@@ -58,7 +60,7 @@ class CheckpointManager:
 
     def __init__(
         self,
-        checkpoint: Saver,
+        checkpoint: Saver | Checkpoint,
         directory: Path,
         max_to_keep: int | None,
         keep_checkpoint_every_n_hours: float | None = None,
@@ -68,8 +70,8 @@ class CheckpointManager:
         init_fn: Callable[[], Awaitable[object] | object] | None = None,
         last_checkpoint_step: int | None = None,
     ) -> None:
-        if not isinstance(checkpoint, Saver):
-            raise TypeError(f"a CheckpointManager manages an af.train.Saver, not {safe_repr(checkpoint)}")
+        if not isinstance(checkpoint, (Saver, Checkpoint)):
+            raise TypeError(f"a CheckpointManager manages an af.train.Saver or Checkpoint, not {safe_repr(checkpoint)}")
         if max_to_keep is not None and max_to_keep < 1:
             raise ValueError(f"max_to_keep is 1 or more, or None for all, not {max_to_keep}")
         if checkpoint_interval is not None and step_counter is None:
@@ -82,13 +84,15 @@ class CheckpointManager:
         self._init: Final = init_fn
         self._last_step = last_checkpoint_step
         hours = float("inf") if keep_checkpoint_every_n_hours is None else keep_checkpoint_every_n_hours
-        checkpoint.keep(Retention(max_to_keep or 0, hours, time.time()))
+        self._retention: Final = Retention(max_to_keep or 0, hours, time.time())
         self._went_on = False
+        if isinstance(checkpoint, Saver):
+            checkpoint.keep(self._retention)
 
     @property
     def checkpoints(self) -> list[str]:
         """The paths of the checkpoints that were saved and may still be deleted, oldest first."""
-        return self.checkpoint.last_checkpoints
+        return [path for path, _ in self._retention.last]
 
     @property
     def latest_checkpoint(self) -> str | None:
@@ -113,10 +117,18 @@ class CheckpointManager:
         step = None if self._counter is None else int(await session.run(self._counter))
         if check_interval and self._is_too_early(step):
             return None
-        number = self._next() if checkpoint_number is None else checkpoint_number
-        path = await self.checkpoint.save(session, f"{self.directory}/{self._name}", number, options)
+        number = await self._next(session) if checkpoint_number is None else checkpoint_number
+        path = await self._saver().save(session, f"{self.directory}/{self._name}", number, options)
         self._last_step = step
         return path
+
+    def _saver(self) -> Saver:
+        """Return the Saver, or that of the variables that the Checkpoint has now."""
+        if isinstance(self.checkpoint, Saver):
+            return self.checkpoint
+        saver = self.checkpoint.saver()
+        saver.keep(self._retention)
+        return saver
 
     async def restore_or_initialize(self) -> str | None:
         """Restore the newest checkpoint of the directory, in the default session, and return its path.
@@ -127,7 +139,10 @@ class CheckpointManager:
         await self._go_on()
         newest = await asyncio.to_thread(latest_checkpoint, self.directory)
         if newest is not None:
-            await self.checkpoint.restore(session, newest)
+            if isinstance(self.checkpoint, Saver):
+                await self.checkpoint.restore(session, newest)
+            else:
+                await self.checkpoint.restore(newest, session)
             if self._counter is not None:
                 self._last_step = int(await session.run(self._counter))
         elif self._init is not None:
@@ -139,9 +154,7 @@ class CheckpointManager:
         if not self._went_on:
             found = await asyncio.to_thread(last_checkpoints, self.directory)
             own = f"{self.directory}/{self._name}-"
-            self.checkpoint.set_last_checkpoints_with_time(
-                [(each.path, each.created) for each in found if each.path.startswith(own)]
-            )
+            self._retention.recover([(each.path, each.created) for each in found if each.path.startswith(own)])
             self._went_on = True
 
     def _is_too_early(self, step: int | None) -> bool:
@@ -149,8 +162,10 @@ class CheckpointManager:
             return False
         return step - self._last_step < self.checkpoint_interval
 
-    def _next(self) -> int:
+    async def _next(self, session: Session) -> int:
         """Return the next number of a checkpoint."""
+        if isinstance(self.checkpoint, Checkpoint):
+            return await self.checkpoint.count(session)
         ends = [path.rpartition("-")[2] for path in self.checkpoints]
         return max([int(end) for end in ends if end.isdecimal()], default=0) + 1
 

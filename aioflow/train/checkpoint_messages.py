@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final
 
-from aioflow.kernels.data.message import Field, Message
+from aioflow.kernels.data.message import Enum, Field, Message
 
 
 class SaverDef(Message):
@@ -24,9 +24,8 @@ class SaverDef(Message):
         3
     """
 
-    LEGACY: Final = 0
-    V1: Final = 1
-    V2: Final = 2
+    CheckpointFormatVersion: Final = Enum("CheckpointFormatVersion", LEGACY=0, V1=1, V2=2)
+    LEGACY, V1, V2 = CheckpointFormatVersion.values()
     FIELDS: ClassVar[Mapping[str, Field]] = {
         "filename_tensor_name": Field(1, "string"),
         "save_tensor_name": Field(2, "string"),
@@ -34,7 +33,7 @@ class SaverDef(Message):
         "max_to_keep": Field(4, "int32"),
         "sharded": Field(5, "bool"),
         "keep_checkpoint_every_n_hours": Field(6, "float"),
-        "version": Field(7, "enum", names=("LEGACY", "V1", "V2")),
+        "version": Field(7, "enum", enum=CheckpointFormatVersion),
     }
     filename_tensor_name: str
     save_tensor_name: str

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, overload
 
 from aioflow import errors
-from aioflow.config import Config, RunOptions
+from aioflow.config import RunOptions
 from aioflow.files.filesystem import Path
 from aioflow.graph.building import get_default_graph
 from aioflow.graph.graph import Graph
@@ -23,6 +23,7 @@ from aioflow.name_hints import refuse
 from aioflow.runtime.attempts import Attempt, Attempts
 from aioflow.runtime.fetches import Element, Feeds, K, Metadata, Options, Record, Row
 from aioflow.session import Session
+from aioflow.session.default_config import AnyConfig
 from aioflow.tensors.dtypes import Array
 from aioflow.tensors.recursion import safe_repr
 from aioflow.tracing import RunMetadata
@@ -485,7 +486,7 @@ class SingularMonitoredSession(_MonitoredSession):
 
     def __init__(
         self, hooks: Sequence[SessionRunHook] | None = None, scaffold: Scaffold | None = None,
-        master: "str | Address" = "", config: Config | None = None, checkpoint_dir: Path | None = None,
+        master: "str | Address" = "", config: "AnyConfig | None" = None, checkpoint_dir: Path | None = None,
         stop_grace_period_secs: float = 120, checkpoint_filename_with_path: Path | None = None,
     ) -> None:  # fmt: skip
         creator = ChiefSessionCreator(scaffold, master, config, checkpoint_dir, checkpoint_filename_with_path)

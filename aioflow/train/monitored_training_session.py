@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from aioflow.config import Config
 from aioflow.files.filesystem import Path
 from aioflow.graph.building import get_default_graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import items_of
+from aioflow.session.default_config import AnyConfig
 from aioflow.train.basic_session_run_hooks import CheckpointSaverHook
 from aioflow.train.monitored_session import MonitoredSession
 from aioflow.train.scaffold import Scaffold
@@ -42,7 +42,7 @@ def MonitoredTrainingSession(
     save_checkpoint_secs: float | _DefaultInterval | None = USUAL,
     save_summaries_steps: int | _DefaultInterval | None = USUAL,
     save_summaries_secs: float | _DefaultInterval | None = USUAL,
-    config: Config | None = None,
+    config: "AnyConfig | None" = None,
     stop_grace_period_secs: float = 120,
     log_step_count_steps: int | None = 100,
     max_wait_secs: float = LONGEST,

@@ -9,11 +9,11 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
 from aioflow import errors
-from aioflow.config import Config
 from aioflow.files.filesystem import Path
 from aioflow.graph.building import get_default_graph
 from aioflow.runtime.attempts import Attempt
 from aioflow.session import Session
+from aioflow.session.default_config import AnyConfig
 from aioflow.tensors.recursion import safe_repr
 from aioflow.train.recovery import LOSSES, patiently
 from aioflow.train.scaffold import Scaffold
@@ -105,7 +105,7 @@ class _ScaffoldSessionCreator(SessionCreator):
     """Opens sessions by the operations of a scaffold."""
 
     def __init__(
-        self, scaffold: Scaffold | None, master: "str | Address", config: Config | None, max_wait_secs: float
+        self, scaffold: Scaffold | None, master: "str | Address", config: "AnyConfig | None", max_wait_secs: float
     ) -> None:
         self.scaffold: Final = scaffold or Scaffold()
         self.max_wait_secs = max_wait_secs
@@ -201,7 +201,7 @@ class ChiefSessionCreator(_ScaffoldSessionCreator):
         self,
         scaffold: Scaffold | None = None,
         master: "str | Address" = "",
-        config: Config | None = None,
+        config: "AnyConfig | None" = None,
         checkpoint_dir: Path | None = None,
         checkpoint_filename_with_path: Path | None = None,
         max_wait_secs: float = LONGEST,
@@ -277,7 +277,7 @@ class WorkerSessionCreator(_ScaffoldSessionCreator):
         self,
         scaffold: Scaffold | None = None,
         master: "str | Address" = "",
-        config: Config | None = None,
+        config: "AnyConfig | None" = None,
         max_wait_secs: float = 30 * 60,
     ) -> None:
         super().__init__(scaffold, master, config, max_wait_secs)

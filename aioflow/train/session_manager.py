@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from aioflow import errors
 from aioflow.checkpoint import last_checkpoints
-from aioflow.config import Config, RunOptions
+from aioflow.config import RunOptions
 from aioflow.files.filesystem import Path, as_name
 from aioflow.graph.building import get_default_graph
 from aioflow.graph.graph import Graph
@@ -18,6 +18,7 @@ from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Tensor
 from aioflow.library.variables import Variable
 from aioflow.session import Session
+from aioflow.session.default_config import AnyConfig
 from aioflow.train.recovery import patiently
 from aioflow.train.saver import Saver
 from aioflow.train.session_run_hook import finished
@@ -182,7 +183,7 @@ class SessionManager:
         checkpoint_filename_with_path: Path | None = None,
         wait_for_checkpoint: bool = False,
         max_wait_secs: float = LONGEST,
-        config: Config | None = None,
+        config: "AnyConfig | None" = None,
         init_feed_dict: Mapping[Any, Any] | None = None,
         init_fn: Callable[[Session], Awaitable[None] | None] | None = None,
     ) -> Session:
@@ -205,7 +206,7 @@ class SessionManager:
         checkpoint_filename_with_path: Path | None = None,
         wait_for_checkpoint: bool = False,
         max_wait_secs: float = LONGEST,
-        config: Config | None = None,
+        config: "AnyConfig | None" = None,
     ) -> tuple[Session, bool]:
         """Return a session with the values of the newest checkpoint, if there is one; and whether all is ready."""
         source = Source(None, None, None, saver, checkpoint_dir, checkpoint_filename_with_path, wait_for_checkpoint)
@@ -219,7 +220,7 @@ class SessionManager:
         return await patiently(attempt, f"a session of {_target_name(master)}", max_wait_secs, self._longest_pause)
 
     async def prepared(
-        self, master: "str | Address", config: Config | None, source: Source, scope: Scope, seconds: float
+        self, master: "str | Address", config: "AnyConfig | None", source: Source, scope: Scope, seconds: float
     ) -> tuple[Session, Preparation]:
         """Return a ready session, and how it was prepared. Raises as `prepare_session` does."""
 
@@ -295,7 +296,7 @@ class SessionManager:
     # Sessions that wait for a chief
 
     async def wait_for_session(
-        self, master: "str | Address", config: Config | None = None, max_wait_secs: float = LONGEST
+        self, master: "str | Address", config: "AnyConfig | None" = None, max_wait_secs: float = LONGEST
     ) -> Session:
         """Return a session after another task has given values to its variables.
 
@@ -376,7 +377,7 @@ class _NotReadyError(Exception):
 
 
 @contextlib.asynccontextmanager
-async def opened(target: "str | Address", graph: Graph, config: Config | None) -> AsyncIterator[Session]:
+async def opened(target: "str | Address", graph: Graph, config: "AnyConfig | None") -> AsyncIterator[Session]:
     """Yield a session, which is closed only if the block raises."""
     session = Session(target, graph, config)
     try:

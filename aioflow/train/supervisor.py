@@ -16,13 +16,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import TYPE_CHECKING, Any, Final
 
 from aioflow import errors
-from aioflow.config import Config, RunOptions
+from aioflow.config import RunOptions
 from aioflow.files.filesystem import Path, as_name
 from aioflow.graph.building import get_default_graph
 from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Tensor
 from aioflow.library.variables import Variable
 from aioflow.session import Session
+from aioflow.session.default_config import AnyConfig
 from aioflow.summary.writer import FileWriter
 from aioflow.train.coordinator import Coordinator
 from aioflow.train.looper import repeat
@@ -142,7 +143,7 @@ class Supervisor:
     async def managed_session(
         self,
         master: "str | Address" = "",
-        config: Config | None = None,
+        config: "AnyConfig | None" = None,
         start_standard_services: bool = True,
         close_summary_writer: bool = True,
         max_wait_secs: float = LONGEST,
@@ -170,7 +171,7 @@ class Supervisor:
     async def prepare_or_wait_for_session(
         self,
         master: "str | Address" = "",
-        config: Config | None = None,
+        config: "AnyConfig | None" = None,
         max_wait_secs: float = LONGEST,
         start_standard_services: bool = True,
     ) -> Session:

@@ -264,3 +264,18 @@ async def test_rows_of_different_shapes_and_dtypes_are_in_different_batches(grap
         ]
         for found, value in zip(await asyncio.gather(*runs), given, strict=True):
             assert (found.dtype, found.tolist()) == (value.dtype, value.tolist())
+
+
+async def test_a_batch_function_without_a_gradient_computes_and_refuses_gradients(graph):
+    x = af.placeholder(af.float32, [None])
+
+    @af.nondifferentiable_batch_function(1, max_batch_size=4, batch_timeout_micros=0)
+    def parts(rows):
+        return {"twice": rows * 2.0, "squared": rows * rows}
+
+    found = parts(x)
+    with pytest.raises(LookupError, match="nondifferentiable_batch_function has none"):
+        af.gradients(found["squared"], x)
+    async with af.Session(graph=graph) as session:
+        values = await session.run(found, {x: [3.0]})
+        assert {name: value.tolist() for name, value in values.items()} == {"twice": [6.0], "squared": [9.0]}

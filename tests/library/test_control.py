@@ -167,3 +167,24 @@ def test_a_class_that_makes_no_tensor_says_so(celsius):
 def test_what_a_class_is_taught_must_make_sense(kind, function, text):
     with pytest.raises(TypeError, match=text):
         control.register_tensor_conversion_function(kind, function)
+
+
+async def test_an_init_scope_builds_outside_of_branches_and_control_dependencies():
+    with af.Graph().as_default() as graph:
+        before = af.no_op(name="before")
+        with af.control_dependencies([before]), af.name_scope("outer"), af.device("/cpu:0"):
+            with af.init_scope() as nothing:
+                y = af.constant(2, name="y")
+            inside = {}
+
+            def branch():
+                with af.init_scope():
+                    inside["lifted"] = af.constant(3, name="lifted")
+                return inside["lifted"] * 2
+
+            z = af.cond(af.constant(True), branch, lambda: af.constant(0))
+        assert (nothing, y.op.name, y.op.control_inputs) == (None, "outer/y", ())
+        assert inside["lifted"].graph is graph
+        assert inside["lifted"].op.control_inputs == ()
+        async with af.Session(graph=graph) as session:
+            assert await session.run([z, inside["lifted"]]) == [6, 3]

@@ -39,7 +39,7 @@ async def test_what_a_builder_saves_is_loaded_by_either_loader(tmp_path):
         simple = await saved_model.simple_save(session, tmp_path / "simple", {"x": x}, {"y": y})
     async with af.Session(graph=af.Graph()) as session:
         model = await saved_model.loader.load(session, tags, path, import_scope="here")
-        other = await saved_model.load(simple, session)
+        other = await saved_model.load_v2(simple)
         assert (tmp_path / "built" / saved_model.ASSETS_DIRECTORY / "words.txt").read_text() == "red"
         assert model.assets["words.txt"] == f"{path}/{saved_model.constants.ASSETS_DIRECTORY}/words.txt"
         for found in (model.signatures["serving_default"], other.signatures["serving_default"]):
@@ -47,6 +47,8 @@ async def test_what_a_builder_saves_is_loaded_by_either_loader(tmp_path):
         assert model.signatures["serving_default"].inputs["x"].op.name.startswith("here/")
         with pytest.raises(TypeError, match="allow_empty"):
             await saved_model.loader.load(session, tags, path, allow_empty=True)
+        with pytest.raises(TypeError, match="load_v2 takes no options, as 3"):
+            await saved_model.load_v2(path, options=3)
 
 
 async def test_an_initializer_that_does_more_than_fill_tables_is_refused(tmp_path):

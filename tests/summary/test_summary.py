@@ -298,3 +298,11 @@ def test_the_tags_of_a_summary_are_found_among_fields_of_every_kind():
     histogram = summary_wire.histogram("h", np.array([1.0]), np.array([2.0]), np.array([1.0]))
     unknown = b"\x99\x01" + bytes(8) + b"\xa0\x01\x05" + b"\xad\x01" + bytes(4)
     assert list(summary_wire.tags_of(WHOLE + unknown + histogram)) == ["loss", "h"]
+
+
+def test_operations_that_write_summaries_themselves_are_those_of_a_collection(graph):
+    af.summary.scalar("loss", 1.0)
+    assert af.summary.all_v2_summary_ops() == []
+    writes = af.no_op()
+    graph.add_to_collection("_SUMMARY_V2", writes)
+    assert af.summary.all_v2_summary_ops() == [writes]

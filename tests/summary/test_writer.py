@@ -68,7 +68,7 @@ async def test_a_writer_that_is_closed_takes_nothing_until_it_is_reopened(tmp_pa
 
 
 @needs_tensorboard
-async def test_messages_of_tensorboard_can_be_added(tmp_path):
+async def test_messages_can_be_added(tmp_path):
     made = af.summary.Summary(value=[af.summary.Summary.Value(tag="mine", simple_value=2.0)])
     async with af.summary.FileWriter(tmp_path) as writer:
         writer.add_summary(made, np.int64(4))
@@ -241,18 +241,41 @@ def served(folder):
     return ask
 
 
+# Descriptions
+
+
+def test_a_node_of_tensorflow_1_says_how_its_summary_is_shown():
+    def node(text, op="TensorSummary"):
+        return af.NodeDef(name="s", op=op, attr={"description": {"s": text}})
+
+    for text in (b'{"typeHint": "scalar"}', b'{"type_hint": "scalar"}'):
+        assert af.summary.get_summary_description(node(text)) == af.summary.SummaryDescription(type_hint="scalar")
+    assert af.summary.get_summary_description(node(b"{}")).type_hint == ""
+    with pytest.raises(ValueError, match="'s' is of op 'Const', and only TensorSummary has a description"):
+        af.summary.get_summary_description(node(b"{}", "Const"))
+    for text in (b"", b"x", b"[]", b'{"type_hint": 3}', b'{"other": "x"}'):
+        with pytest.raises(ValueError, match="has the description"):
+            af.summary.get_summary_description(node(text))
+    with pytest.raises(TypeError, match="takes a NodeDef, not 3"):
+        af.summary.get_summary_description(3)
+
+
 # What goes wrong
 
 
 async def test_without_the_package_a_writer_says_how_to_get_it(monkeypatch, tmp_path):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    monkeypatch.delitem(vars(af.summary), "Event", raising=False)  # as in a program that has not used it
     with pytest.raises(errors.UnimplementedError, match=r"pip install aioflow-engine\[tensorboard\]"):
         af.summary.FileWriter(tmp_path)
-    with pytest.raises(errors.UnimplementedError, match=r"pip install aioflow-engine\[tensorboard\]"):
-        af.summary.Event  # noqa: B018 - it is looked up
     with pytest.raises(AttributeError, match="has no attribute 'Evnt'"):
         af.summary.Evnt  # noqa: B018 - it is looked up
+
+
+def test_records_that_are_no_events_are_refused(tmp_path):
+    with af.python_io.TFRecordWriter(str(tmp_path / "x")) as writer:
+        writer.write(b"\x0a\xff")
+    with pytest.raises(errors.DataLossError, match="is no event file: these 2 bytes are no Event"):
+        list(af.train.summary_iterator(str(tmp_path / "x")))
 
 
 @needs_tensorboard
@@ -268,7 +291,9 @@ async def test_a_string_that_is_no_summary_is_left_out_and_told(tmp_path, caplog
     async with af.summary.FileWriter(tmp_path) as writer:
         writer.add_summary(b"\x0a\xff", 1)
         writer.add_summary(summary_wire.scalar("x", 2.0), 2)
-        with pytest.raises(errors.InvalidArgumentError, match=r"invalid event: DecodeError.*lost events: 1"):
+        with pytest.raises(
+            errors.InvalidArgumentError, match=r"invalid event: ValueError: .* no Summary.*lost events: 1"
+        ):
             await writer.flush()
         await writer.flush()
     assert "an event for" in caplog.text

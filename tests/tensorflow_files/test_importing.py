@@ -8,6 +8,7 @@ import pytest
 import aioflow as af
 from aioflow.graph.op import REGISTRY
 from aioflow.kernels.data import tensor_wire
+from aioflow.kernels.data.node_messages import TensorShapeProto
 from aioflow.tensorflow_files import messages
 from aioflow.tensorflow_files.registry import OPERATORS, Same
 from tests.support.docstring_examples import failures
@@ -47,7 +48,7 @@ async def test_a_model_that_tensorflow_wrote_gives_its_numbers(model):
 
 
 async def test_variables_of_tensorflow_are_read_where_ops_take_values_and_changed_where_they_are_assigned():
-    shape, number = messages.AttrValue(shape=messages.Shape()), messages.AttrValue(type=1)
+    shape, number = messages.AttrValue(shape=TensorShapeProto()), messages.AttrValue(type=1)
     data = graph_def(
         node("v", "VariableV2", dtype=messages.AttrValue(type=101), shape=shape), const("one", np.float32(1)),
         node("init", "Assign", "v", "one"), node("more", "AssignAdd", "v", "one"), node("twice", "AddV2", "v", "v"),

@@ -120,7 +120,7 @@ async def test_a_manager_saves_once_in_so_many_steps(tmp_path, session):
     assert [path and path[-1] for path in found] == ["1", None, "2", None]
     assert await manager.save(check_interval=False) == f"{tmp_path}/ckpt-3"
     for build, error, text in [
-        (lambda: t.CheckpointManager(7, tmp_path, 1), TypeError, "an af.train.Saver, not 7"),
+        (lambda: t.CheckpointManager(7, tmp_path, 1), TypeError, r"an af\.train\.Saver or Checkpoint, not 7"),
         (lambda: t.CheckpointManager(t.Saver(), tmp_path, 0), ValueError, "max_to_keep is 1 or more"),
         (lambda: t.CheckpointManager(t.Saver(), tmp_path, 1, checkpoint_interval=2), ValueError, "a step_counter"),
     ]:

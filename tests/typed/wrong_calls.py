@@ -44,7 +44,7 @@ def ops(x: af.Tensor, v: af.Variable) -> None:
 
 def names() -> None:
     af.keras  # wrong
-    af.ConfigProto  # wrong
+    af.InteractiveSession  # wrong
     af.nn.reluu  # wrong
     af.train.AdamW  # wrong
     af.errors.OutOfRange  # wrong

@@ -8,74 +8,28 @@
     Point(name="a", places=[1, 2]).SerializeToString()
 
 A field that was never set has its default: 0, empty text, an empty list, an empty dict, or an empty message, which can
-be filled in place. Lists and dicts are Python's own, so values are checked when the message is written. Maps are
+be filled in place. Lists and dicts are Python's own, so their items are checked when the message is written. Maps are
 written sorted by key, so that equal messages have equal bytes. A parser skips fields that the class does not list.
+
+A message in another one keeps a weak reference to it, so that a field that is set in place makes all messages around it
+present, although it is set to its default.
 """
 
-import operator
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Final, NamedTuple, Self
-
-import numpy as np
+import weakref
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Final, Self
 
 from aioflow.files import message_wire as wire
+from aioflow.kernels.data.message_bytes import encode, expect, read_one, read_packed
+from aioflow.kernels.data.message_fields import TEXTS, Entries, Enum, Field, Items, accepted, default_of
+from aioflow.kernels.data.message_text import lines
 from aioflow.tensors.recursion import safe_repr
 
-_FLOATS: Final = {"float": ("<f", wire.FOUR), "double": ("<d", wire.EIGHT)}
-_TEXTS: Final = ("string", "bytes")
-_RANGES: Final = {"int32": 31, "enum": 31, "int64": 63}
-_MOST: Final = (1 << 64) - 1
+__all__ = ["Entries", "Enum", "Field", "Items", "Message"]
 
-
-class Field(NamedTuple):
-    """A field of a message.
-
-    Attributes:
-        number: its number on the wire.
-        kind: the type of its values: string, bytes, int32, int64, bool, enum, float, double, or a class of messages.
-        repeated: whether it is a list.
-        key: the type of the keys if it is a map, else empty.
-        oneof: the name of a group of fields, of which a message has one at most.
-        names: the names of an enum's values, from 0 on.
-    """
-
-    number: int
-    kind: "str | type[Message]"
-    repeated: bool = False
-    key: str = ""
-    oneof: str = ""
-    names: tuple[str, ...] = ()
-
-    @property
-    def entry(self) -> "tuple[Field, Field]":
-        """The key and the value of an entry of the map."""
-        return Field(1, self.key), Field(2, self.kind)
-
-
-class Items(list[Any]):
-    """A list of messages."""
-
-    def __init__(self, kind: "type[Message]", items: Iterable[Any] = ()) -> None:
-        super().__init__(items)
-        self._kind: Final = kind
-
-    def add(self, **fields: Any) -> Any:
-        """Append a message with these fields, and return it."""
-        self.append(self._kind(**fields))
-        return self[-1]
-
-
-class Entries(dict[Any, Any]):
-    """A map, in which the value of a new key is its default."""
-
-    def __init__(self, field: Field, items: Mapping[Any, Any] | None = None) -> None:
-        super().__init__(items or {})
-        self._value: Final = field.entry[1]
-
-    def __missing__(self, key: Any) -> Any:
-        self[key] = _default(self._value)
-        return self[key]
+_DEEPEST: Final = 100
+"""The most messages in each other that are read, as in other parsers of protocol buffers."""
 
 
 class Message:
@@ -84,30 +38,52 @@ class Message:
     FIELDS: ClassVar[Mapping[str, Field]] = {}
     _values: dict[str, Any]
     _given: set[str]
+    _owner: "tuple[weakref.ref[Message], str] | None"
 
     def __init__(self, **fields: Any) -> None:
         object.__setattr__(self, "_values", {})
         object.__setattr__(self, "_given", set())
+        object.__setattr__(self, "_owner", None)
         for name, value in fields.items():
+            if name not in self.FIELDS:
+                raise ValueError(_no_field(self, name))
             if value is not None:
                 setattr(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in self.FIELDS:
             raise AttributeError(_no_field(self, name))
-        return self._values.setdefault(name, _default(self.FIELDS[name]))
+        if name not in self._values:
+            self._values[name] = value = default_of(self.FIELDS[name])
+            if isinstance(value, Message):
+                object.__setattr__(value, "_owner", (weakref.ref(self), name))
+        return self._values[name]
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self.FIELDS:
             raise AttributeError(_no_field(self, name))
         field = self.FIELDS[name]
-        for other, each in self.FIELDS.items():
-            if field.oneof and each.oneof == field.oneof:
-                self.ClearField(other)
-        self._values[name] = _accept(f"{type(self).__name__}.{name}", field, value)
+        self._put(name, field, accepted(f"{type(self).__name__}.{name}", field, value))
+        self.SetInParent()
+
+    def _put(self, name: str, field: Field, value: Any) -> None:
+        """Set a field to a value that it can have."""
+        if field.oneof and name not in self._given:
+            for other, each in self.FIELDS.items():
+                if each.oneof == field.oneof and other != name:
+                    self.ClearField(other)
+        self._values[name] = value
         self._given.add(name)
 
     # Presence
+
+    def SetInParent(self) -> None:
+        """Make this message present in the one that it is a field of, if there is one."""
+        if self._owner is not None:
+            owner, name = self._owner[0](), self._owner[1]
+            if owner is not None and name not in owner._given:
+                owner._put(name, owner.FIELDS[name], self)
+                owner.SetInParent()
 
     def HasField(self, field_name: str) -> bool:
         """Whether the field was set, or filled in place."""
@@ -126,13 +102,15 @@ class Message:
     def ClearField(self, field_name: str) -> None:
         """Give a field its default."""
         self._field(field_name)
-        self._values.pop(field_name, None)
+        value = self._values.pop(field_name, None)
+        if isinstance(value, Message):
+            object.__setattr__(value, "_owner", None)
         self._given.discard(field_name)
 
     def Clear(self) -> None:
         """Give all fields their defaults."""
-        self._values.clear()
-        self._given.clear()
+        for name in [*self._values]:
+            self.ClearField(name)
 
     def _field(self, name: str) -> Field:
         if name not in self.FIELDS:
@@ -144,12 +122,14 @@ class Message:
             return False
         value = self._values[name]
         if isinstance(value, Message):
-            return name in self._given or any(value._present())
+            return name in self._given or any(value.present())
         if field.oneof and not field.repeated:
             return name in self._given  # a member of a group is there although it is 0
-        return bool(len(value)) if field.repeated or field.key else value != _default(field)
+        if field.repeated or field.key:
+            return bool(len(value))
+        return bool(value != default_of(field)) or repr(value) == "-0.0"
 
-    def _present(self) -> Iterator[tuple[str, Field]]:
+    def present(self) -> Iterator[tuple[str, Field]]:
         """The fields to write, in the order of their numbers."""
         for group in dict.fromkeys(field.oneof for field in self.FIELDS.values() if field.oneof):
             self.WhichOneof(group)
@@ -165,9 +145,9 @@ class Message:
         Equal messages have equal bytes, with `deterministic` and without.
         """
         made = []
-        for name, field in self._present():
+        for name, field in self.present():
             try:
-                made.append(_encode(field, self._values[name]))
+                made.append(encode(field, self._values[name]))
             except (TypeError, ValueError, OverflowError) as error:
                 raise type(error)(f"{type(self).__name__}.{name}: {error}") from None
         return b"".join(made)
@@ -191,17 +171,20 @@ class Message:
             raise TypeError(f"a {type(self).__name__} is read from bytes, not from {safe_repr(serialized)}")
         data = bytes(serialized)
         try:
-            self._merge(data, (0, len(data)))
+            self._merge(data, (0, len(data)), 0)
         except (ValueError, struct.error) as error:
             raise ValueError(f"these {len(data)} bytes are no {type(self).__name__}: {error}") from None
+        self.SetInParent()
         return len(data)
 
-    def _merge(self, data: bytes, part: wire.Part) -> None:
-        by_number = {field.number: name for name, field in self.FIELDS.items()}
+    def _merge(self, data: bytes, part: wire.Part, depth: int) -> None:
+        if depth > _DEEPEST:
+            raise ValueError(f"messages are in each other more than {_DEEPEST} deep")
+        by_number = _by_number(type(self))
         for number, kind, begin, end in wire.fields(data, part):
             name = by_number.get(number)
             if name is not None:
-                _decode(self, name, self.FIELDS[name], data, kind, (begin, end))
+                _decode(self, name, data, kind, (begin, end), depth + 1)
 
     def ByteSize(self) -> int:
         """Return the number of bytes of the message."""
@@ -216,11 +199,11 @@ class Message:
     def CopyFrom(self, other: Self) -> None:
         """Become equal to another message."""
         if other is not self:
-            copied = type(other).FromString(other.SerializeToString())
             if type(other) is not type(self):
                 raise TypeError(f"a {type(self).__name__} takes the fields of another one, not of {safe_repr(other)}")
-            object.__setattr__(self, "_values", copied._values)
-            object.__setattr__(self, "_given", copied._given)
+            data = other.SerializeToString()
+            self.Clear()
+            self.MergeFromString(data)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Message) or type(other) is not type(self):
@@ -235,195 +218,55 @@ class Message:
     # Text
 
     def __str__(self) -> str:
-        return "".join(_lines(self, ""))
+        return "".join(lines(self))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={self._values[name]!r}' for name, _ in self._present())})"
+        return f"{type(self).__name__}({', '.join(f'{name}={self._values[name]!r}' for name, _ in self.present())})"
+
+
+_numbers: Final[dict[type[Message], dict[int, str]]] = {}
+
+
+def _by_number(kind: type[Message]) -> dict[int, str]:
+    """The names of the fields of a class by their numbers, found once."""
+    if kind not in _numbers:
+        _numbers[kind] = {field.number: name for name, field in kind.FIELDS.items()}
+    return _numbers[kind]
 
 
 def _no_field(message: Message, name: str) -> str:
     return f"a {type(message).__name__} has no field {name!r}, but {', '.join(message.FIELDS)}"
 
 
-def _default(field: Field) -> Any:
-    if field.key:
-        return Entries(field)
-    if isinstance(field.kind, str):
-        return [] if field.repeated else _SCALARS[field.kind]
-    return Items(field.kind) if field.repeated else field.kind()
-
-
-_SCALARS: Final[dict[str, Any]] = {
-    "string": "", "bytes": b"", "bool": False, "float": 0.0, "double": 0.0, "int32": 0, "int64": 0, "enum": 0,
-}  # fmt: skip
-
-
-def _accept(what: str, field: Field, value: Any) -> Any:
-    """Return the value as the field holds it. TypeError if it cannot be one."""
-    if field.key:
-        if not isinstance(value, Mapping):
-            raise TypeError(f"{what} is a dict, not {safe_repr(value)}")
-        return Entries(field, value)
-    if field.repeated:
-        if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-            raise TypeError(f"{what} is a list, not {safe_repr(value)}")
-        return [*value] if isinstance(field.kind, str) else Items(field.kind, value)
-    if not isinstance(field.kind, str) and not isinstance(value, field.kind):
-        raise TypeError(f"{what} is a {field.kind.__name__}, not {safe_repr(value)}")
-    return value
-
-
-# Values as bytes
-
-
-def _encode(field: Field, value: Any) -> bytes:
-    if field.key:
-        key, item = field.entry
-        return b"".join([wire.content(field.number, _one(key, k) + _one(item, v)) for k, v in sorted(value.items())])
-    if not field.repeated:
-        return _one(field, value)
-    if field.kind in _TEXTS or not isinstance(field.kind, str):
-        return b"".join([_one(field, item) for item in value])
-    if field.kind in _FLOATS:
-        return wire.content(field.number, np.asarray(value, _FLOATS[field.kind][0]).tobytes())
-    return wire.content(field.number, b"".join([_varint(field.kind, item) for item in value]))
-
-
-def _one(field: Field, value: Any) -> bytes:
-    """One value, with the number of its field."""
-    kind = field.kind
-    if not isinstance(kind, str):
-        if not isinstance(value, kind):
-            raise TypeError(f"{safe_repr(value)} is no {kind.__name__}")
-        return wire.content(field.number, value.SerializeToString())
-    if kind in _TEXTS:
-        return wire.content(field.number, _text(kind, value))
-    if kind in _FLOATS:
-        form, tag = _FLOATS[kind]
-        return wire.varint(field.number << 3 | tag) + np.asarray(value, form).reshape(()).tobytes()
-    return wire.varint(field.number << 3 | wire.VARINT) + _varint(kind, value)
-
-
-def _text(kind: str, value: Any) -> bytes:
-    if kind == "string" and isinstance(value, str):
-        return value.encode()
-    if not isinstance(value, bytes):
-        raise TypeError(f"{safe_repr(value)} is no {kind}")
-    if kind == "string":
-        value.decode()
-    return value
-
-
-def _varint(kind: str, value: Any) -> bytes:
-    number = int(value) if isinstance(value, (bool, np.bool_)) else operator.index(value)
-    if kind == "bool":
-        return wire.varint(bool(number))
-    if not -1 << _RANGES[kind] <= number < 1 << _RANGES[kind]:
-        raise ValueError(f"{number} does not fit into {_RANGES[kind] + 1} bits")
-    return wire.varint(number & _MOST)
-
-
-def _decode(message: Message, name: str, field: Field, data: bytes, kind: int, part: wire.Part) -> None:
+def _decode(message: Message, name: str, data: bytes, kind: int, part: wire.Part, depth: int) -> None:
     """Read one field into a message. The kind on the wire must be that of the field."""
+    field = message.FIELDS[name]
     if field.key:
-        _decode_entry(getattr(message, name), field, data, part)
+        _decode_entry(getattr(message, name), field, data, part, depth)
     elif not isinstance(field.kind, str):
-        _expect(kind, wire.BYTES)
+        expect(kind, wire.BYTES)
         if field.repeated:
-            getattr(message, name).add()._merge(data, part)
+            getattr(message, name).add()._merge(data, part, depth)
         else:
             into = getattr(message, name)
-            setattr(message, name, into)  # of a group of fields the last counts
-            into._merge(data, part)
+            message._put(name, field, into)  # of a group of fields the last counts
+            into._merge(data, part, depth)
     elif not field.repeated:
-        setattr(message, name, _read(field.kind, data, kind, part))
-    elif kind == wire.BYTES and field.kind not in _TEXTS:
-        getattr(message, name).extend(_packed(field.kind, data, part))
+        message._put(name, field, read_one(field.kind, data, kind, part))
+    elif kind == wire.BYTES and field.kind not in TEXTS:
+        getattr(message, name).extend(read_packed(field.kind, data, part))
     else:
-        getattr(message, name).append(_read(field.kind, data, kind, part))
+        getattr(message, name).append(read_one(field.kind, data, kind, part))
 
 
-def _decode_entry(into: dict[Any, Any], field: Field, data: bytes, part: wire.Part) -> None:
-    key, value = (_default(each) for each in field.entry)
+def _decode_entry(into: dict[Any, Any], field: Field, data: bytes, part: wire.Part, depth: int) -> None:
+    key, value = (default_of(each) for each in field.entry)
     for number, kind, begin, end in wire.fields(data, part):
         if number == 1:
-            key = _read(field.key, data, kind, (begin, end))
+            key = read_one(field.key, data, kind, (begin, end))
         elif number == 2 and isinstance(field.kind, str):
-            value = _read(field.kind, data, kind, (begin, end))
+            value = read_one(field.kind, data, kind, (begin, end))
         elif number == 2:
-            _expect(kind, wire.BYTES)
-            value._merge(data, (begin, end))
+            expect(kind, wire.BYTES)
+            value._merge(data, (begin, end), depth)
     into[key] = value
-
-
-def _expect(kind: int, wanted: int) -> None:
-    if kind != wanted:
-        raise ValueError(f"a field has kind {kind} on the wire, and should have {wanted}")
-
-
-def _read(kind: str, data: bytes, found: int, part: wire.Part) -> Any:
-    begin, end = part
-    if kind in _TEXTS:
-        _expect(found, wire.BYTES)
-        return data[begin:end].decode() if kind == "string" else data[begin:end]
-    if kind in _FLOATS:
-        form, tag = _FLOATS[kind]
-        _expect(found, tag)
-        return struct.unpack_from(form, data, begin)[0]
-    _expect(found, wire.VARINT)
-    value = wire.signed(wire.read_varint(data, begin, end)[0])
-    return bool(value) if kind == "bool" else value
-
-
-def _packed(kind: str, data: bytes, part: wire.Part) -> list[Any]:
-    begin, end = part
-    if kind not in _FLOATS:
-        values = wire.integers(data, begin, end).tolist()
-        return [bool(value) for value in values] if kind == "bool" else values
-    form = np.dtype(_FLOATS[kind][0])
-    if (end - begin) % form.itemsize:
-        raise ValueError(f"{end - begin} bytes at byte {begin} are no numbers of {form.itemsize} bytes")
-    found: list[Any] = np.frombuffer(data, form, (end - begin) // form.itemsize, begin).tolist()
-    return found
-
-
-# Values as text
-
-
-def _lines(message: Message, indent: str) -> Iterator[str]:
-    """The text of a message, line by line, as protocol buffers' tools write it."""
-    for name, field in message._present():
-        value = message._values[name]
-        if field.key:
-            for key, item in sorted(value.items()):
-                yield f"{indent}{name} {{\n"
-                yield from _line("key", field.entry[0], key, f"{indent}  ")
-                yield from _line("value", field.entry[1], item, f"{indent}  ")
-                yield f"{indent}}}\n"
-        else:
-            for item in value if field.repeated else [value]:
-                yield from _line(name, field, item, indent)
-
-
-def _line(name: str, field: Field, value: Any, indent: str) -> Iterator[str]:
-    if isinstance(value, Message):
-        yield f"{indent}{name} {{\n"
-        yield from _lines(value, f"{indent}  ")
-        yield f"{indent}}}\n"
-    else:
-        yield f"{indent}{name}: {_WORDS.get(str(field.kind), str)(value) if not field.names else field.names[value]}\n"
-
-
-def _quoted(value: str | bytes) -> str:
-    data = value.encode() if isinstance(value, str) else value
-    named = {9: "\\t", 10: "\\n", 13: "\\r", 34: '\\"', 39: "\\'", 92: "\\\\"}
-    return '"' + "".join(named.get(b) or (chr(b) if 31 < b < 127 else f"\\{b:03o}") for b in data) + '"'
-
-
-_WORDS: Final[dict[str, Callable[[Any], str]]] = {
-    "string": _quoted,
-    "bytes": _quoted,
-    "bool": lambda value: str(bool(value)).lower(),
-    "float": lambda value: str(np.float32(value)).removesuffix(".0"),
-    "double": lambda value: str(float(value)).removesuffix(".0"),
-}

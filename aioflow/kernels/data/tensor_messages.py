@@ -7,6 +7,7 @@ from aioflow.graph.convert import TensorLike
 from aioflow.graph.op import op
 from aioflow.kernels.array.constants import _filled
 from aioflow.kernels.data import tensor_wire
+from aioflow.kernels.data.node_messages import TensorProto
 from aioflow.kernels.families import CPU, TEXT, costs
 from aioflow.tensors import dtypes
 from aioflow.tensors.as_array import AnyArray, as_array
@@ -102,12 +103,12 @@ def make_tensor_proto(
     return tensor_wire.encode(array if shape is None else _filled(array, as_shape(shape), verify_shape))
 
 
-def make_ndarray(tensor: bytes) -> AnyArray:
-    """Return the array in the bytes of a TensorProto. ValueError if they are none.
+def make_ndarray(tensor: bytes | TensorProto) -> AnyArray:
+    """Return the array in a TensorProto, or in the bytes of one. ValueError if they are none.
 
     Examples:
         >>> af.make_ndarray(af.make_tensor_proto([[1, 2], [3, 4]]))
         array([[1, 2],
                [3, 4]], dtype=int32)
     """
-    return tensor_wire.decode(tensor)
+    return tensor_wire.decode(tensor.SerializeToString() if isinstance(tensor, TensorProto) else tensor)

@@ -8,6 +8,7 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.files.filesystem import Files
+from aioflow.files.lmdb_records import Lmdb
 from aioflow.files.record_formats import FixedLength, Format, Identity, Record, TextLines, TFRecords, WholeFile
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Ints, Op, op
@@ -97,6 +98,12 @@ def tf_record_reader(
     return ReaderSpec(())
 
 
+@op(stateful=True, observes=True, handle=True)
+def lmdb_reader(container: str = "", shared_name: str = "") -> Spec:
+    """A handle to a reader of the entries of LMDB databases."""
+    return ReaderSpec(())
+
+
 def _opens(handle: Op[Any], form: Callable[..., Format], *names: str) -> None:
     """Declare the kernel of a handle: a reader of the format that the attributes of these names make."""
     handle.no_gradient("a handle has no history")
@@ -119,6 +126,7 @@ _LENGTHS = ("record_bytes", "header_bytes", "footer_bytes", "hop_bytes")
 _opens(whole_file_reader, WholeFile, "skip_corrupt")
 _opens(text_line_reader, TextLines, "skip_header_lines", "skip_corrupt")
 _opens(fixed_length_record_reader, FixedLength, *_LENGTHS, "skip_corrupt")
+_opens(lmdb_reader, Lmdb)
 _opens(tf_record_reader, TFRecords, "compression_type", "skip_corrupt", "max_record_bytes", "max_expansion")
 
 

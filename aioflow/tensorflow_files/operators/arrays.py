@@ -142,11 +142,13 @@ def _(call: Call, value: Tensor) -> list[Tensor]:
 
 @operator("StridedSlice")
 def _(call: Call, x: Tensor, begin: Tensor, end: Tensor, strides: Tensor) -> Tensor:
-    masks = {
-        name: call.integer(name, 0)
-        for name in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
-    }
-    return strided_slice(x, begin, end, known_list(strides, "strides"), **masks, name=call.name)
+    return strided_slice(x, begin, end, known_list(strides, "strides"), **strided_masks(call), name=call.name)
+
+
+def strided_masks(call: Call) -> dict[str, int]:
+    """The masks of a strided slice."""
+    names = "begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"
+    return {name: call.integer(name, 0) for name in names}
 
 
 @operator("Gather", "GatherV2")

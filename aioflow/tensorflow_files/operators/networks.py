@@ -53,45 +53,45 @@ def _(call: Call, features: Tensor) -> Tensor:
 # Windows
 
 
-def _padding(call: Call) -> Any:
+def padding(call: Call) -> Any:
     """SAME, VALID, or the numbers of pixels before and after each axis."""
     given = call.text("padding")
     pairs = call.integers("explicit_paddings", [])
     return [pairs[i : i + 2] for i in range(0, len(pairs), 2)] if given == "EXPLICIT" else given
 
 
-def _windows(call: Call, axes: int = 2) -> dict[str, Any]:
+def windows(call: Call, axes: int = 2) -> dict[str, Any]:
     """The arguments that all convolutions have."""
     layout = "NHWC" if axes == 2 else "NDHWC"
     return {
-        "strides": call.integers("strides"), "padding": _padding(call), "name": call.name,
+        "strides": call.integers("strides"), "padding": padding(call), "name": call.name,
         "data_format": call.text("data_format", layout), "dilations": call.integers("dilations", [1] * (axes + 2)),
     }  # fmt: skip
 
 
 @operator("Conv2D")
 def _(call: Call, images: Tensor, weights: Tensor) -> Tensor:
-    return conv2d(images, weights, **_windows(call))
+    return conv2d(images, weights, **windows(call))
 
 
 @operator("Conv3D")
 def _(call: Call, images: Tensor, weights: Tensor) -> Tensor:
-    return conv3d(images, weights, **_windows(call, 3))
+    return conv3d(images, weights, **windows(call, 3))
 
 
 @operator("DepthwiseConv2dNative")
 def _(call: Call, images: Tensor, weights: Tensor) -> Tensor:
-    return depthwise_conv2d_native(images, weights, **_windows(call))
+    return depthwise_conv2d_native(images, weights, **windows(call))
 
 
 @operator("Conv2DBackpropInput")
 def _(call: Call, sizes: Tensor, weights: Tensor, images: Tensor) -> Tensor:
-    return conv2d_backprop_input(sizes, weights, images, **_windows(call))
+    return conv2d_backprop_input(sizes, weights, images, **windows(call))
 
 
 def _pooling(pool: Any, layout: str) -> Build:
     def build(call: Call, images: Tensor) -> Tensor:
-        windows = call.integers("ksize"), call.integers("strides"), _padding(call)
+        windows = call.integers("ksize"), call.integers("strides"), padding(call)
         made: Tensor = pool(images, *windows, data_format=call.text("data_format", layout), name=call.name)
         return made
 

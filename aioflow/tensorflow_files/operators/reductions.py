@@ -2,11 +2,20 @@
 
 from aioflow.graph.op import REGISTRY
 from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.gather import gather
+from aioflow.kernels.array.ranges import range as range_of
+from aioflow.kernels.array.select import where
+from aioflow.kernels.array.shapes import expand_dims, rank, reshape, shape, squeeze
 from aioflow.kernels.math import reduction
+from aioflow.kernels.math.broadcasting import sum_to_shape
+from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.comparison import equal, logical_not
 from aioflow.kernels.math.cumulative import cumprod, cumsum
-from aioflow.tensorflow_files.call import Call, known_integer, known_list
+from aioflow.kernels.math.reduction import reduce_any
+from aioflow.library.arrays import where_v2
+from aioflow.tensorflow_files.call import Call, is_known, known_integer, known_list
 from aioflow.tensorflow_files.registry import Build, operator, same
-from aioflow.tensors.dtypes import int64
+from aioflow.tensors.dtypes import int32, int64
 
 _REDUCTIONS = {
     "Sum": "reduce_sum", "Mean": "reduce_mean", "Prod": "reduce_prod", "Max": "reduce_max", "Min": "reduce_min",
@@ -22,11 +31,21 @@ same(
 
 def _reduction(name: str) -> Build:
     def build(call: Call, x: Tensor, axes: Tensor) -> Tensor:
+        if name == "reduce_sum" and not (_are_all(axes) or is_known(axes)):
+            return _summed(x, axes, call.flag("keep_dims", False))
         along = None if _are_all(axes) else known_list(axes, "axes")
         made: Tensor = REGISTRY[name](x, along, call.flag("keep_dims", False), name=call.name)
         return made
 
     return build
+
+
+def _summed(x: Tensor, axes: Tensor, keep: bool) -> Tensor:
+    """The sum of a tensor along axes that a run finds, as those of a gradient of broadcasting."""
+    sizes = shape(x)
+    taken = reduce_any(equal(expand_dims(range_of(rank(x)), 1), expand_dims(cast(axes, int32), 0)), 1)
+    summed = sum_to_shape(x, where_v2(taken, 1, sizes))
+    return summed if keep else reshape(summed, gather(sizes, squeeze(where(logical_not(taken)), [1])))
 
 
 def _are_all(axes: Tensor) -> bool:

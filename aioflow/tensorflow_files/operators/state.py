@@ -57,7 +57,7 @@ def _(call: Call, handle: Tensor, indices: Tensor) -> Tensor:
     return variables.gather_variable(handle, indices, name=call.name)
 
 
-@operator("DestroyResourceOp")
+@operator("DestroyResourceOp", "DisableCopyOnRead")
 def _(call: Call, handle: Tensor) -> Operation:
     return no_op(name=call.name)
 
@@ -115,7 +115,7 @@ def _step(rule: str, resource: bool) -> Build:
         handles = [handle_of(each) for each in inputs[:count]]
         settings = {"use_nesterov": True} if call.flag("use_nesterov", False) else {}
         done = REGISTRY[_NAMES[rule]](*handles, *map(value_of, inputs[count:]), **settings, name=call.name)
-        return done if resource else Reference(handles[0], None)
+        return done if resource else Reference(handles[0], after=done)
 
     return build
 

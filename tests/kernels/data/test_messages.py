@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import aioflow as af
+from aioflow.files import message_wire as wire
 
 t = af.train
 EXAMPLE = (
@@ -21,6 +22,13 @@ SAVER = (
     "0a0c736176652f436f6e73743a301219736176652f636f6e74726f6c5f646570656e64656e63793a301a10736176652f726573746f72655f616c"
     "6c20053500401c463802"
 )
+
+CONFIG = "0a070a03435055100232052a01304a00400152111a0b18ffffffffffffffffff015202200558dc0b62020803"
+NODE = (
+    "0a017912055768696c651a01781a025e7a2a070a0162120228002a160a04626f6479120e520c0a016612070a0154120230012a1b0a0673686170"
+    "657312110a0f3a0d120b08ffffffffffffffffff012a190a017612144212081612041202080222080100000002000000"
+)
+EVENT = "09000000000000f83f10ffffffffffffffffff013a00"
 
 
 def example():
@@ -54,7 +62,36 @@ def saver():
     return t.SaverDef("save/Const:0", "save/control_dependency:0", "save/restore_all", 5, False, 10000.0, t.SaverDef.V2)
 
 
+def config():
+    made = af.ConfigProto(device_count={"CPU": 2}, gpu_options={"visible_device_list": "0"}, log_device_placement=True)
+    made.operation_timeout_in_ms = 1500
+    made.graph_options.optimizer_options.opt_level = af.OptimizerOptions.L0
+    made.graph_options.rewrite_options.memory_optimization = 5
+    made.gpu_options.experimental.use_unified_memory = False
+    made.session_inter_op_thread_pool.add(num_threads=3)
+    return made
+
+
+def node():
+    made = af.NodeDef(name="y", op="While", input=["x", "^z"])
+    made.attr["body"].func.name = "f"
+    made.attr["body"].func.attr["T"].type = 1
+    made.attr["shapes"].list.shape.add().dim.add(size=-1)
+    made.attr["v"].tensor.ParseFromString(af.make_tensor_proto([1, 2], af.uint32))
+    made.attr["b"].b = False
+    return made
+
+
+def event():
+    made = af.Event(wall_time=1.5, step=-1, file_version="gone")
+    made.session_log.status = af.SessionLog.STATUS_UNSPECIFIED
+    return made
+
+
 MADE = {
+    "config": (config, CONFIG),
+    "node": (node, NODE),
+    "event": (event, EVENT),
     "example": (example, EXAMPLE),
     "sequence": (sequence, SEQUENCE),
     "cluster": (cluster, ORDERED),
@@ -109,6 +146,55 @@ def test_of_a_group_of_fields_the_last_that_is_set_counts():
         feature.SerializeToString()
 
 
+def test_a_field_that_is_set_in_place_makes_the_messages_around_it_present():
+    made = af.ConfigProto()
+    options = made.graph_options.rewrite_options
+    assert not made.HasField("graph_options")
+    options.disable_meta_optimizer = False
+    assert made.HasField("graph_options")
+    assert made.graph_options.HasField("rewrite_options")
+    made.ClearField("graph_options")
+    options.disable_meta_optimizer = True  # of a message that is no part of it any more
+    assert made == af.ConfigProto()
+    made.gpu_options.CopyFrom(af.GPUOptions())
+    assert made.SerializeToString() == b"2\x00"
+    value = af.AttrValue(i=3)
+    value.func.name = "f"
+    assert (value.WhichOneof("value"), value.i) == ("func", 0)
+
+
+def test_enums_have_names():
+    options = af.OptimizerOptions(global_jit_level="ON_2", opt_level=af.OptimizerOptions.Level.L0)
+    assert (options.global_jit_level, options.opt_level) == (2, -1)
+    assert str(options) == "opt_level: L0\nglobal_jit_level: ON_2\n"
+    assert str(af.OptimizerOptions(global_jit_level=7)) == "global_jit_level: 7\n"
+    level = af.LogMessage.Level
+    assert (level.Name(30), level.Value("WARN"), af.LogMessage.WARN, level.WARN) == ("WARN", 30, 30, 30)
+    assert dict(level.items()) == dict(zip(level.keys(), level.values(), strict=True))
+    assert [*level] == level.keys()
+
+
+def test_numbers_print_with_the_digits_that_they_need():
+    value, written = af.Summary.Value, [0.1, 3.0, 1e15, 123456789.0, 1e-4, -0.0]
+    assert [str(value(simple_value=x)).split()[1] for x in written] == [
+        "0.1",
+        "3",
+        "1e+15",
+        "123456792",
+        "0.0001",
+        "-0",
+    ]
+    assert [str(af.Event(wall_time=x)).split()[1] for x in written] == [
+        "0.1",
+        "3",
+        "1e+15",
+        "123456789",
+        "0.0001",
+        "-0",
+    ]
+    assert str(af.SessionLog(msg="é\x7f'")) == 'msg: "é\\177\\\'"\n'
+
+
 def test_merging_adds_lists_and_entries():
     one = t.Features({"a": t.Feature(int64_list=t.Int64List([1]))})
     one.MergeFrom(t.Features({"b": t.Feature(int64_list=t.Int64List([2]))}))
@@ -116,6 +202,20 @@ def test_merging_adds_lists_and_entries():
     numbers = t.Int64List([1])
     numbers.MergeFrom(t.Int64List([2]))
     assert numbers.value == [1, 2]
+
+
+def deep(levels):
+    """An attribute whose function has an attribute whose function has one, and so on."""
+    data = b""
+    for _ in range(levels):
+        entry = b"\x12" + wire.varint(len(data)) + data
+        function = b"\x12" + wire.varint(len(entry)) + entry
+        data = b"\x52" + wire.varint(len(function)) + function
+    return data
+
+
+def test_messages_of_their_own_kind_may_be_deep():
+    assert af.AttrValue.FromString(deep(40)).SerializeToString()
 
 
 BAD = {
@@ -138,6 +238,20 @@ BAD = {
     "two jobs of one name": (
         lambda: t.ClusterSpec(t.ClusterDef([t.JobDef("a", {0: "x:1"}), t.JobDef("a", {})])), ValueError, "two jobs 'a'",
     ),
+    "an unknown field of a new message": (lambda: af.NodeDef(nme="x"), ValueError, "a NodeDef has no field 'nme', but"),
+    "text for a number": (lambda: af.NodeDef(name=3), TypeError, "NodeDef.name: 3 is no string"),
+    "a number with a sign": (
+        lambda: af.AttrValue.ListValue(tensor=[{"uint32_val": [-1]}]).SerializeToString(), ValueError,
+        "-1 does not fit into 32 bits without a sign",
+    ),
+    "a number for 32 bits": (lambda: af.ConfigProto(placement_period=1 << 31), ValueError, "fit into 32 bits"),
+    "text for a float": (lambda: af.AttrValue(f="1"), TypeError, "AttrValue.f: '1' is no number"),
+    "an unknown name of an enum": (
+        lambda: af.OptimizerOptions(opt_level="L9"), ValueError, "Level has no value 'L9', but L1, L0",
+    ),
+    "an unknown number of an enum": (lambda: af.LogMessage.Level.Name(1), ValueError, "Level has no value 1, but"),
+    "an unknown attribute of an enum": (lambda: af.LogMessage.Level.LOUD, AttributeError, "'LOUD' is no value"),
+    "messages that are too deep": (lambda: af.AttrValue.FromString(deep(101)), ValueError, "more than 100 deep"),
     "no such group": (lambda: t.Feature().WhichOneof("sort"), ValueError, "no group 'sort'"),
 }  # fmt: skip
 
