@@ -104,7 +104,7 @@ def in_pieces(
     found, shared, length = list(statements), list[Value](), _length
     while sum(map(length, found)) > LONGEST:
         runs = _runs(found, owned, length)
-        if shared and len(runs) == len(found):
+        if length is _length_of_shared and len(runs) == len(found):
             break
         last_reader = {value: number for number, run in enumerate(runs) for each in run for value in each.inputs}
         last_reader.update(dict.fromkeys(outputs, len(runs)))

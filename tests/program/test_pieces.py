@@ -2,6 +2,7 @@
 
 import builtins
 import re
+import types
 import weakref
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import aioflow as af
 from aioflow.program import codegen, pieces
+from aioflow.program.blocks import Code, Structured
 from tests.support.doubles import light
 
 LENGTH = 450
@@ -169,6 +171,14 @@ async def test_python_never_compiles_much_at_once_and_the_values_are_those_of_si
     assert len(sources) > 3
     assert max(map(len, sources)) < 4 * pieces.LONGEST  # on a compute thread, three lines for each statement
     assert max(len(NAMES.findall("\n".join(lines))) for lines in sources) < 20 * pieces.LONGEST
+
+
+def test_a_block_of_one_long_branch_without_results_stays_as_it_is():
+    """Division ends, though the block has no values that pieces could share."""
+    node = types.SimpleNamespace(inputs=(), output_specs=(), attrs={}, seconds=0.0)
+    statement = types.SimpleNamespace(inputs=(), results=(), nodes=())
+    branch = Structured(node, (Code([statement] * 2 * int(pieces.LONGEST), (), ()),))
+    assert pieces.in_pieces([branch], (), ()) == ([branch], [])
 
 
 async def test_short_blocks_are_one_source(graph, sources):
