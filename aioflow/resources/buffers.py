@@ -43,9 +43,9 @@ class Buffers:
         return self.take(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
 
     def _fitting(self, nbytes: int) -> AnyArray | None:
-        """The smallest free block that fits, of which at most a half is too much; None if there is none."""
+        """The smallest free block that fits, of which at most a seventeenth is too much; None if there is none."""
         with self._lock:
-            fit = [block for block in self._free if nbytes <= block.nbytes <= 2 * nbytes]
+            fit = [block for block in self._free if 16 * nbytes <= 16 * block.nbytes <= 17 * nbytes]
             found = min(fit, key=len, default=None)
             if found is not None:
                 self._free = [block for block in self._free if block is not found]

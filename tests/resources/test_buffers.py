@@ -59,7 +59,7 @@ def test_a_value_gets_the_free_memory_that_fits_it_best(kept):
     fitting = kept.take(SIZE + 500)
     assert (place(fitting), fitting.nbytes) == (places[1], SIZE + 500)
     assert place(kept.take(2 * SIZE)) not in places
-    assert place(kept.take(SIZE // 3)) not in places
+    assert place(kept.take(SIZE // 2)) not in places
 
 
 def test_an_array_of_any_dtype_is_in_such_memory(kept):
