@@ -15,6 +15,7 @@ from aioflow.kernels.array.constants import zeros_like
 from aioflow.kernels.array.select import select
 from aioflow.kernels.families import CPU, GPU, sum_to_operand
 from aioflow.kernels.math.comparison import greater, less, logical_or
+from aioflow.kernels.math.quantisation import check_order
 from aioflow.tensors.dtypes import Array, Namespace, Spec, float32, float64
 
 _REAL = frozenset((float32, float64))
@@ -98,9 +99,8 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., tuple[Array, Array]]:
 
 
 def _limits(xp: Namespace, low: Array, high: Array, bits: int, narrow: bool) -> tuple[Array, Array, Array]:
-    """The least step, the greatest, and the distance of two. ValueError if the limits are out of order."""
-    if (low > high).any():
-        raise ValueError(f"min is above max: {low} and {high}")
+    """The least step, the greatest, and the distance of two."""
+    check_order(xp, low, high, "min", "max")
     first, last = low.dtype.type(narrow), low.dtype.type(2**bits - 1)
     step = (high - low) / (last - first)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,5 +1,6 @@
 """Quantises and dequantises at once: rounds numbers to the multiples of a step that integers of few bits can store."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from aioflow.kernels.array.select import select
 from aioflow.kernels.array.shapes import reshape
 from aioflow.kernels.families import CPU, GPU
 from aioflow.kernels.math.comparison import greater_equal, less_equal, logical_and
-from aioflow.kernels.math.quantisation import check_limits, spread
+from aioflow.kernels.math.quantisation import check_limits, check_order, spread
 from aioflow.tensors.dtypes import Array, Namespace, Spec, float16, float32, float64
 
 _REAL: Final = frozenset((float16, float32, float64))
@@ -55,13 +56,16 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, None, None]:
 def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
     attrs, axis = node.attrs, node.attrs["axis"]
     lowest, highest = _integers(attrs["num_bits"], attrs["signed_input"], attrs["narrow_range"])
-    given, nearest = attrs["range_given"], xp.rint if attrs["round_mode"] == "HALF_TO_EVEN" else _half_up
+    given, nearest = (
+        attrs["range_given"],
+        xp.rint if attrs["round_mode"] == "HALF_TO_EVEN" else functools.partial(_half_up, xp),
+    )
 
     def rounded(x: Array, low: Array, high: Array) -> Array:
         if not given:
             low, high = _extremes(xp, x, axis)
-        elif (low > high).any():
-            raise ValueError(f"input_min is above input_max: {low} and {high}")
+        else:
+            check_order(xp, low, high, "input_min", "input_max")
         steps = spread(_steps(xp, low, high, lowest, highest), x.ndim, axis).astype(x.dtype)
         with np.errstate(invalid="ignore"):
             inside = xp.clip(x, x.dtype.type(lowest) / steps, x.dtype.type(highest) / steps)
@@ -75,8 +79,8 @@ def _integers(bits: int, signed: bool, narrow: bool) -> tuple[int, int]:
     return (-(1 << (bits - 1)) + narrow, (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
 
 
-def _half_up(x: Array) -> Any:
-    return np.floor(x + x.dtype.type(0.5))
+def _half_up(xp: Namespace, x: Array) -> Any:
+    return xp.floor(x + x.dtype.type(0.5))
 
 
 def _extremes(xp: Namespace, x: Array, axis: int | None) -> tuple[Array, Array]:
