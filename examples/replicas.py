@@ -84,7 +84,8 @@ class Tasks:
     async def replace(self, name: str) -> None:
         """Kill the process and start another one in its place."""
         killed = self._running.pop(name)
-        killed.kill()
+        with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+            killed.kill()
         await self.start(name)
 
     async def ended(self, *names: str) -> None:

@@ -31,8 +31,8 @@ class Called:
     """What remembers its calls outside of other layers."""
 
     name: Any
-    input = _OfOnlyCall("input", "What its only call was given. AttributeError unless it was called once.")
-    output = _OfOnlyCall("output", "What its only call returned. AttributeError unless it was called once.")
+    input: Any = _OfOnlyCall("input", "What its only call was given. AttributeError unless it was called once.")
+    output: Any = _OfOnlyCall("output", "What its only call returned. AttributeError unless it was called once.")
     _called_in: "Graph | None" = None
 
     def get_input_at(self, node_index: int) -> Any:

@@ -34,7 +34,7 @@ class Trainable(StoredWeights):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.stop_training = False
-        self.is_open = False
+        self.is_open: bool = False
         self._compiled: tuple[Any, ...] | None = None
         self._settings: Settings | None = None
         self._steps: dict[Form, Steps] = {}

@@ -50,8 +50,8 @@ class Call:
     def __init__(self, state: SessionState, fetches: Fetches, feeds: Sequence[Tensor]) -> None:
         self.state: SessionState = state
         self.fetches: Fetches = fetches
-        self.converters = [converter(tensor) for tensor in feeds]
-        self.dtypes = [_fed_dtype(tensor.spec) for tensor in feeds]
+        self.converters: list[Callable[[Any], Array]] = [converter(tensor) for tensor in feeds]
+        self.dtypes: list[Any] = [_fed_dtype(tensor.spec) for tensor in feeds]
         computed = tuple([tensor for tensor in fetches.tensors if tensor not in feeds])
         self.signature: Signature = Signature(tuple(feeds), computed, fetches.operations)
         self.given: list[int | None] | None = (
@@ -65,7 +65,9 @@ class Call:
 
     def _own(self, planned: Planned, finish: list[Callable[[Array], Any]]) -> None:
         """Run this plan from here on."""
-        self.planned, self.finish, self.copies = planned, finish, copied in finish
+        self.planned = planned
+        self.finish: list[Callable[[Array], Any]] = finish
+        self.copies: bool = copied in finish
 
     async def _plan(self) -> Planned:
         """The plan of the call. All that looks at each node of a long one happens on a compute thread."""

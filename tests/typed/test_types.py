@@ -1,6 +1,7 @@
 """What type checkers see of aioflow: a program without an error, calls that they refuse, and how much has a type."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -21,7 +22,8 @@ pytestmark = pytest.mark.slow
 
 
 def output(*command):
-    run = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, cwd=ROOT)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    run = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, cwd=ROOT, env=environment)
     return run.stdout + run.stderr
 
 

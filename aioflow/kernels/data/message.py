@@ -210,7 +210,7 @@ class Message:
             return NotImplemented
         return self.SerializeToString() == other.SerializeToString()
 
-    __hash__ = None  # type: ignore[assignment]  # it can change
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # it can change
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).FromString, (self.SerializeToString(),)

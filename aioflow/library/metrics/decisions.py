@@ -76,7 +76,7 @@ class TruePositives(_Count):
         np.float32(1.0)
     """
 
-    kinds = ("true_positives",)
+    kinds: ClassVar[Sequence[str]] = ("true_positives",)
 
 
 class FalsePositives(_Count):
@@ -93,7 +93,7 @@ class FalsePositives(_Count):
         np.float32(1.0)
     """
 
-    kinds = ("false_positives",)
+    kinds: ClassVar[Sequence[str]] = ("false_positives",)
 
 
 class TrueNegatives(_Count):
@@ -110,7 +110,7 @@ class TrueNegatives(_Count):
         np.float32(0.0)
     """
 
-    kinds = ("true_negatives",)
+    kinds: ClassVar[Sequence[str]] = ("true_negatives",)
 
 
 class FalseNegatives(_Count):
@@ -127,7 +127,7 @@ class FalseNegatives(_Count):
         np.float32(1.0)
     """
 
-    kinds = ("false_negatives",)
+    kinds: ClassVar[Sequence[str]] = ("false_negatives",)
 
 
 class _Rate(Decisions):
@@ -174,7 +174,7 @@ class Precision(_Rate):
         np.float32(0.6666667)
     """
 
-    kinds = ("true_positives", "false_positives")
+    kinds: ClassVar[Sequence[str]] = ("true_positives", "false_positives")
 
 
 class Recall(_Rate):
@@ -193,7 +193,7 @@ class Recall(_Rate):
         np.float32(0.6666667)
     """
 
-    kinds = ("true_positives", "false_negatives")
+    kinds: ClassVar[Sequence[str]] = ("true_positives", "false_negatives")
 
 
 def _checked(thresholds: Thresholds, default: float) -> float | list[float]:

@@ -35,7 +35,7 @@ class MeanSquaredError(LossMetric):
         np.float32(2.0)
     """
 
-    kind = objectives.MeanSquaredError
+    kind: ClassVar[type[objectives.Loss]] = objectives.MeanSquaredError
 
 
 class MeanAbsoluteError(LossMetric):
@@ -48,7 +48,7 @@ class MeanAbsoluteError(LossMetric):
         np.float32(1.0)
     """
 
-    kind = objectives.MeanAbsoluteError
+    kind: ClassVar[type[objectives.Loss]] = objectives.MeanAbsoluteError
 
 
 class MeanAbsolutePercentageError(LossMetric):
@@ -61,7 +61,7 @@ class MeanAbsolutePercentageError(LossMetric):
         np.float32(50.0)
     """
 
-    kind = objectives.MeanAbsolutePercentageError
+    kind: ClassVar[type[objectives.Loss]] = objectives.MeanAbsolutePercentageError
 
 
 class MeanSquaredLogarithmicError(LossMetric):
@@ -74,7 +74,7 @@ class MeanSquaredLogarithmicError(LossMetric):
         np.float32(0.0)
     """
 
-    kind = objectives.MeanSquaredLogarithmicError
+    kind: ClassVar[type[objectives.Loss]] = objectives.MeanSquaredLogarithmicError
 
 
 class Poisson(LossMetric):
@@ -87,7 +87,7 @@ class Poisson(LossMetric):
         np.float32(0.9999999)
     """
 
-    kind = objectives.Poisson
+    kind: ClassVar[type[objectives.Loss]] = objectives.Poisson
 
 
 class KLDivergence(LossMetric):
@@ -100,7 +100,7 @@ class KLDivergence(LossMetric):
         np.float32(0.14384106)
     """
 
-    kind = objectives.KLDivergence
+    kind: ClassVar[type[objectives.Loss]] = objectives.KLDivergence
 
 
 class Hinge(LossMetric):
@@ -113,7 +113,7 @@ class Hinge(LossMetric):
         np.float32(1.0)
     """
 
-    kind = objectives.Hinge
+    kind: ClassVar[type[objectives.Loss]] = objectives.Hinge
 
 
 class SquaredHinge(LossMetric):
@@ -126,7 +126,7 @@ class SquaredHinge(LossMetric):
         np.float32(1.25)
     """
 
-    kind = objectives.SquaredHinge
+    kind: ClassVar[type[objectives.Loss]] = objectives.SquaredHinge
 
 
 class CategoricalHinge(LossMetric):
@@ -139,7 +139,7 @@ class CategoricalHinge(LossMetric):
         np.float32(1.0)
     """
 
-    kind = objectives.CategoricalHinge
+    kind: ClassVar[type[objectives.Loss]] = objectives.CategoricalHinge
 
 
 class LogCoshError(LossMetric):
@@ -152,7 +152,7 @@ class LogCoshError(LossMetric):
         np.float32(0.4337808)
     """
 
-    kind = objectives.LogCosh
+    kind: ClassVar[type[objectives.Loss]] = objectives.LogCosh
 
     def __init__(self, name: str = "logcosh") -> None:
         super().__init__(name)
@@ -168,7 +168,7 @@ class CosineSimilarity(LossMetric):
         np.float32(1.0)
     """
 
-    kind = objectives.CosineSimilarity
+    kind: ClassVar[type[objectives.Loss]] = objectives.CosineSimilarity
 
     def values(self, labels: Tensor, predictions: Tensor) -> Tensor:
         """The cosines: the loss has the other sign."""
@@ -192,7 +192,7 @@ class BinaryCrossentropy(LossMetric):
 
     def __init__(self, name: str | None = None, from_logits: bool = False, label_smoothing: float = 0.0) -> None:
         super().__init__(name)
-        self.loss = objectives.BinaryCrossentropy(from_logits, label_smoothing)
+        self.loss: objectives.Loss = objectives.BinaryCrossentropy(from_logits, label_smoothing)
 
 
 class CategoricalCrossentropy(LossMetric):
@@ -212,7 +212,7 @@ class CategoricalCrossentropy(LossMetric):
 
     def __init__(self, name: str | None = None, from_logits: bool = False, label_smoothing: float = 0.0) -> None:
         super().__init__(name)
-        self.loss = objectives.CategoricalCrossentropy(from_logits, label_smoothing)
+        self.loss: objectives.Loss = objectives.CategoricalCrossentropy(from_logits, label_smoothing)
 
 
 class SparseCategoricalCrossentropy(LossMetric):
@@ -231,4 +231,4 @@ class SparseCategoricalCrossentropy(LossMetric):
 
     def __init__(self, name: str | None = None, from_logits: bool = False) -> None:
         super().__init__(name)
-        self.loss = objectives.SparseCategoricalCrossentropy(from_logits)
+        self.loss: objectives.Loss = objectives.SparseCategoricalCrossentropy(from_logits)
