@@ -45,7 +45,7 @@ def name_scope(name: str | None, default_name: str | None = None, values: Iterab
     if chosen is None and values is not None:
         raise ValueError("a name scope needs a name or a default_name")
     if chosen is not None and not isinstance(chosen, str):
-        raise TypeError(f"a name scope's name is text, not {chosen!r}")
+        raise TypeError(f"a name scope's name is text, not {safe_repr(chosen)}")
     graph = same_graph(*(values or ()))
     with graph.as_default(), graph.name_scope(chosen) as scope:
         yield scope

@@ -29,6 +29,7 @@ from aioflow.library.tensor_array import TensorArray
 from aioflow.library.variable_scope import VariableScope, variable_scope
 from aioflow.tensors import nest
 from aioflow.tensors.dtypes import DType, as_dtype, int32
+from aioflow.tensors.recursion import safe_repr
 
 Scope = str | VariableScope | None
 
@@ -171,7 +172,7 @@ def check_cell(cell: Any, what: str = "cell") -> None:
     missing = [name for name in ("state_size", "output_size", "zero_state") if not hasattr(cell, name)]
     if missing or not callable(cell):
         lacks = f"it has no {missing[0]}" if missing else "it cannot be called"
-        raise TypeError(f"{what} must be a cell, as af.nn.rnn_cell.LSTMCell(256), not {cell!r}: {lacks}")
+        raise TypeError(f"{what} must be a cell, as af.nn.rnn_cell.LSTMCell(256), not {safe_repr(cell)}: {lacks}")
 
 
 def _exchange_axes(x: Tensor) -> Tensor:

@@ -33,10 +33,11 @@ SINGLE = (
 ASSERTIONS = "assert assert_equal assert_none_equal assert_rank assert_rank_at_least assert_rank_in"
 """They compare by `equal`, and print a few elements."""
 OTHERS = (
-    "argsort decode_base64 decode_compressed decode_wav fingerprint not_equal permute reorder segment_edges "
-    "segment_sizes set_size sparse_cross stateless_shuffle string_add string_ngrams string_to_hash_bucket "
-    "string_to_hash_bucket_strong tensor_list_insert tensor_list_put tensor_list_put_pieces tensor_list_put_rows "
-    "unicode_decode unicode_encode_rows unicode_transcode unsorted_segment_join"
+    "argsort decode_base64 decode_compressed decode_wav decode_webp fingerprint not_equal permute reorder "
+    "segment_edges segment_sizes set_size sparse_cross sparse_cross_hashed stateless_shuffle string_add "
+    "string_ngrams string_to_hash_bucket string_to_hash_bucket_strong tensor_list_insert tensor_list_put "
+    "tensor_list_put_pieces tensor_list_put_rows unicode_decode unicode_encode_rows unicode_transcode "
+    "unsorted_segment_join"
 )
 """Each has the code of an op that is measured, such as `encode_base64` and `string_to_hash_bucket_fast`."""
 PLANNED = "channel_shuffle"

@@ -22,6 +22,7 @@ from aioflow.kernels.math.arithmetic import add
 from aioflow.kernels.math.complex import conj
 from aioflow.kernels.math.reduction import reduce_sum
 from aioflow.tensors.dtypes import Array, Namespace, Spec, merge_sizes
+from aioflow.tensors.recursion import safe_repr
 
 _FORMATS: Final = ("compact", "matrix", "sequence")
 
@@ -173,7 +174,7 @@ def three_diagonals(given: Any, form: str, rhs: NumberLike | None) -> tuple[Tens
         above, below = matrix_diag_part(whole[..., :-1, 1:]), matrix_diag_part(whole[..., 1:, :-1])
         return _filled(above, middle, False), middle, _filled(below, middle, True)
     if form != "sequence":
-        raise ValueError(f"diagonals_format is one of {', '.join(_FORMATS)}, not {form!r}")
+        raise ValueError(f"diagonals_format is one of {', '.join(_FORMATS)}, not {safe_repr(form)}")
     if len(given) != 3:
         raise ValueError(f"a sequence of diagonals has those above, on and below the main one, not {len(given)}")
     middle = convert_to_tensor(given[1], dtype)

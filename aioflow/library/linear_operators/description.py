@@ -11,6 +11,7 @@ from aioflow.kernels.array.constants import constant
 from aioflow.library.control import name_scope
 from aioflow.library.linear_operators.batches import axis_of
 from aioflow.tensors.dtypes import DType, DTypeLike, as_dtype, int32
+from aioflow.tensors.recursion import safe_repr
 from aioflow.tensors.shape import Dimension, TensorShape, dimension_at_index
 
 D = TypeVar("D", bound="Described")
@@ -223,7 +224,7 @@ def hints_of(operator: Described) -> Hints:
 def require(hint: str, value: bool | None, always: bool, what: str) -> bool:
     """What always holds for an operator. ValueError if a hint contradicts that."""
     if value is not None and value is not always:
-        raise ValueError(f"{what}, but {hint} is {value}")
+        raise ValueError(f"{what}, but {hint} is {safe_repr(value)}")
     return always
 
 
@@ -249,7 +250,7 @@ def of_one_dtype(operators: Iterable[D]) -> list[D]:
         raise ValueError("operators are one or more, not none")
     for each in found:
         if not isinstance(each, Described):
-            raise TypeError(f"operators are linear operators, not {each!r}")
+            raise TypeError(f"operators are linear operators, not {safe_repr(each)}")
         if each.dtype is not found[0].dtype:
             names = f"{found[0].name} has {found[0].dtype.name}, {each.name} has {each.dtype.name}"
             raise TypeError(f"operators have one dtype: {names}")

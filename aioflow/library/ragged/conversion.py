@@ -24,6 +24,7 @@ from aioflow.library.ragged.shapes import bounding_shape, longest
 from aioflow.library.ragged.tensor import RaggedTensor
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import DType, ShapeLike, TensorShape, as_shape, int64
+from aioflow.tensors.recursion import safe_repr
 
 # To tensors
 
@@ -120,7 +121,7 @@ def from_tensor(
 ) -> RaggedTensor:
     """Return the rows of a tensor: whole, or their first elements, or without padding at their ends."""
     if not isinstance(ragged_rank, int) or ragged_rank < 1:
-        raise ValueError(f"ragged_rank is {ragged_rank!r}, and must be 1 or more")
+        raise ValueError(f"ragged_rank is {safe_repr(ragged_rank)}, and must be 1 or more")
     if lengths is not None and padding is not None:
         raise ValueError("lengths and padding cannot both be given")
     found = convert_to_tensor(tensor)

@@ -20,6 +20,7 @@ from aioflow.kernels.math.unsorted_segments import unsorted_segment_max
 from aioflow.library.ragged.partitions import RowPartition, checked, splits_dtype, splits_of
 from aioflow.library.ragged.tensor import RaggedTensor
 from aioflow.tensors.dtypes import DType, int32, int64
+from aioflow.tensors.recursion import safe_repr
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +89,7 @@ class RaggedFeature:
         splits_dtype(self.row_splits_dtype)
         for part in self.partitions:
             if not isinstance(part, (*_BY_KEY, RaggedFeature.UniformRowLength)):
-                raise TypeError(f"a partition is one of RaggedFeature.RowSplits(key) and others, not {part!r}")
+                raise TypeError(f"a partition is one of RaggedFeature.RowSplits(key) and others, not {safe_repr(part)}")
             if isinstance(part, RaggedFeature.UniformRowLength) and part.length < 1:
                 raise ValueError(f"UniformRowLength is of 1 or more, not {part.length}")
 

@@ -15,6 +15,7 @@ from aioflow.library.ragged.partitions import RowPartition, flat_places
 from aioflow.library.ragged.rows import take_rows
 from aioflow.library.ragged.tensor import RaggedTensor
 from aioflow.tensors.dtypes import DType
+from aioflow.tensors.recursion import safe_repr
 
 _ALL = slice(None)
 
@@ -150,7 +151,7 @@ def _column_slice(value: RaggedTensor, part: slice) -> RaggedTensor:
     lengths, dtype = value.row_partition.lengths(), value.row_splits.dtype
     step = 1 if part.step is None else part.step
     if not isinstance(step, int):
-        raise TypeError(f"the step of a slice of rows must be a Python integer, not {step!r}")
+        raise TypeError(f"the step of a slice of rows must be a Python integer, not {safe_repr(step)}")
     if step == 0:
         raise ValueError("the step of a slice must not be 0")
     low, high = (0, lengths) if step > 0 else (-1, lengths - 1)

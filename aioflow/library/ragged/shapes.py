@@ -12,6 +12,7 @@ from aioflow.kernels.math.reduction import reduce_max
 from aioflow.library.ragged.partitions import RowPartition
 from aioflow.library.ragged.tensor import RaggedTensor
 from aioflow.tensors.dtypes import DType
+from aioflow.tensors.recursion import safe_repr
 
 
 def axis_of(ragged: RaggedTensor, axis: Any, extra: int = 0) -> int:
@@ -19,7 +20,7 @@ def axis_of(ragged: RaggedTensor, axis: Any, extra: int = 0) -> int:
     if isinstance(axis, Tensor):
         axis = constant_value(axis)
     if isinstance(axis, bool) or not hasattr(axis, "__index__"):
-        raise TypeError(f"axis must be an integer, not {axis!r}")
+        raise TypeError(f"axis must be an integer, not {safe_repr(axis)}")
     place: int = axis.__index__()
     rank: int | None = ragged.shape.ndims
     if rank is None:
