@@ -197,6 +197,7 @@ _face = Face(__name__, {
         "FixedLenFeature FixedLenSequenceFeature SparseFeature VarLenFeature parse_example parse_single_example "
         "parse_single_sequence_example"
     ),
+    "aioflow.library.partitioned_creation": "create_partitioned_variables",
     "aioflow.library.partitioners": (
         "fixed_size_partitioner min_max_variable_partitioner variable_axis_size_partitioner"
     ),
@@ -246,7 +247,7 @@ _face = Face(__name__, {
         "IndexedSlicesSpec NoneTensorSpec SparseTensorSpec TensorArraySpec TensorSpec TypeSpec type_spec_from_value"
     ),
     "aioflow.library.variable_scope": (
-        "AUTO_REUSE VariableScope create_partitioned_variables get_local_variable get_variable get_variable_scope "
+        "AUTO_REUSE VariableScope get_local_variable get_variable get_variable_scope "
         "no_regularizer variable_op_scope variable_scope"
     ),
     "aioflow.library.variables": "Variable VariableAggregation VariableSynchronization variable_creator_scope",
