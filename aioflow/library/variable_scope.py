@@ -361,11 +361,12 @@ def _get(
     if whole is not None:
         return _check_found(whole, reuse, shape, as_dtype(dtype))
     if partitioner is not None and as_shape(shape).rank != 0:
-        kept = {"regularizer": regularizer, "trainable": trainable, "collections": collections, "reuse": reuse}
-        kept |= {"validate_shape": validate_shape, "constraint": constraint}
-        kept |= {"synchronization": synchronization, "aggregation": aggregation}
-        made = get_parts(_get, name, shape, as_dtype(dtype), initializer, partitioner, **kept)
-        return _store(graph).keep_whole(graph, name, made)
+        whole = get_parts(
+            _get, name, shape, as_dtype(dtype), initializer, partitioner, regularizer=regularizer, trainable=trainable,
+            collections=collections, reuse=reuse, validate_shape=validate_shape, constraint=constraint,
+            synchronization=synchronization, aggregation=aggregation,
+        )  # fmt: skip
+        return _store(graph).keep_whole(graph, name, whole)
     found = _store(graph).variables.get(name)
     if found is not None:
         return _check_found(found, reuse, shape, as_dtype(dtype))
