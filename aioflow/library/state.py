@@ -4,20 +4,22 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from aioflow.graph.building import get_default_graph, graph_to_build_in, transactional
-from aioflow.graph.convert import NumberLike, TensorLike
+from aioflow.graph.convert import NumberLike, TensorLike, convert_to_tensor
 from aioflow.graph.graph_keys import GraphKeys
-from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.array import scatter as scatter_kernels
 from aioflow.kernels.array.concat import stack
 from aioflow.kernels.array.constants import constant
 from aioflow.kernels.array.select import boolean_mask
+from aioflow.kernels.array.shapes import expand_dims
 from aioflow.kernels.math.comparison import logical_not
 from aioflow.kernels.state import variables as kernels
+from aioflow.library.arrays import in_batches
 from aioflow.library.control import device, group
 from aioflow.library.variables import Variable
 from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import int32
 from aioflow.tensors.recursion import safe_repr
 
 # Lists
@@ -416,4 +418,8 @@ def batch_scatter_update(
         array([[7, 2],
                [3, 8]], dtype=int32)
     """
-    return _check_variable(ref).batch_scatter_update(IndexedSlices(updates, indices), use_locking, name)
+    rows = convert_to_tensor(indices, preferred_dtype=int32)
+    rank = rows.spec.rank
+    if not rank:
+        raise ValueError(f"indices have batch axes and one of rows, their shape is {rows.shape}")
+    return scatter_nd_update(ref, in_batches(expand_dims(rows, -1), rank - 1), updates, use_locking, name)

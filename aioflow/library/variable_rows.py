@@ -1,15 +1,12 @@
 """Updates of single rows and elements of a variable, as methods."""
 
-from aioflow.graph.convert import NumberLike, TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, TensorLike
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array import scatter as kernels
 from aioflow.kernels.array.gather import gather_nd
-from aioflow.kernels.array.shapes import expand_dims
 from aioflow.kernels.state import variables as state
-from aioflow.library.arrays import in_batches
-from aioflow.tensors.dtypes import int32
 
 
 class RowUpdates:
@@ -24,7 +21,8 @@ class RowUpdates:
         raise NotImplementedError
 
     def _scatter(self, op: Op[Tensor], delta: IndexedSlices, name: str | None) -> Tensor:
-        _check_slices(delta)
+        if not isinstance(delta, IndexedSlices):
+            raise TypeError(f"pass rows as af.IndexedSlices(values, indices), not {delta!r}")
         return self.scatter(op, delta.indices, delta.values, name)
 
     def scatter_update(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Tensor:
@@ -55,17 +53,6 @@ class RowUpdates:
         """Set its rows to the maximum of them and `sparse_delta`. Returns the whole new value."""
         return self._scatter(kernels.scatter_max_variable, sparse_delta, name)
 
-    def batch_scatter_update(
-        self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None
-    ) -> Tensor:
-        """Set the rows `sparse_delta.indices`, in each batch along all but their last axis. Returns the new value."""
-        _check_slices(sparse_delta)
-        rows = convert_to_tensor(sparse_delta.indices, preferred_dtype=int32)
-        rank = rows.spec.rank
-        if not rank:
-            raise ValueError(f"indices have batch axes and one of rows, their shape is {rows.shape}")
-        return self.scatter_nd_update(in_batches(expand_dims(rows, -1), rank - 1), sparse_delta.values, name)
-
     def scatter_nd_update(self, indices: NumberLike, updates: TensorLike, name: str | None = None) -> Tensor:
         """Set the elements at the positions along the last axis of `indices` to `updates`. Returns the new value."""
         return self.scatter(kernels.scatter_nd_update_variable, indices, updates, name)
@@ -81,8 +68,3 @@ class RowUpdates:
     def gather_nd(self, indices: NumberLike, name: str | None = None) -> Tensor:
         """Return the elements or slices at the positions along the last axis of `indices`."""
         return gather_nd(self.read_value(), indices, name=name)
-
-
-def _check_slices(delta: object) -> None:
-    if not isinstance(delta, IndexedSlices):
-        raise TypeError(f"pass rows as af.IndexedSlices(values, indices), not {delta!r}")

@@ -296,7 +296,6 @@ def slices(values, indices):
         (lambda w: w.scatter_div(slices([4.0], [1])), [1, 0.5]),
         (lambda w: w.scatter_min(slices([0.0, 7.0], [0, 1])), [0, 2]),
         (lambda w: w.scatter_max(slices([0.0, 7.0], [0, 1])), [1, 7]),
-        (lambda w: w.batch_scatter_update(slices([7.0], [1])), [1, 7]),
         (lambda w: w.scatter_nd_update([[1]], [7.0]), [1, 7]),
         (lambda w: w.scatter_nd_add([[1], [1]], [7.0, 1.0]), [1, 10]),
         (lambda w: w.scatter_nd_sub([[0]], [7.0]), [-6, 2]),
