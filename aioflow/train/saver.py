@@ -480,6 +480,8 @@ class Saver:
         """Continue with the last checkpoints of an earlier process, oldest first: `max_to_keep` counts them, too."""
         self.set_last_checkpoints_with_time([(path, time.time()) for path in checkpoint_paths])
 
+    set_last_checkpoints = recover_last_checkpoints
+
     def __repr__(self) -> str:
         return f"<af.train.Saver {self.mode}, {len(self.last_checkpoints)} checkpoints kept>"
 

@@ -524,5 +524,7 @@ async def test_a_missing_tensor_and_no_path_are_errors_of_their_own(tmp_path):
             await whole.restore(session, path)
         with pytest.raises(af.errors.InvalidArgumentError, match="'v' has the shape"):
             await other.restore(session, path)
+        whole.set_last_checkpoints([path])
+        assert whole.last_checkpoints == [path]
         with pytest.raises(ValueError, match="latest_checkpoint has found no checkpoint"):
             await whole.restore(session, None)
