@@ -200,6 +200,7 @@ _face = Face(__name__, {
         "parse_single_sequence_example"
     ),
     "aioflow.library.module": "Module",
+    "aioflow.library.partitioned_creation": "create_partitioned_variables",
     "aioflow.library.partitioners": (
         "fixed_size_partitioner min_max_variable_partitioner variable_axis_size_partitioner"
     ),
@@ -249,7 +250,7 @@ _face = Face(__name__, {
         "IndexedSlicesSpec NoneTensorSpec SparseTensorSpec TensorArraySpec TensorSpec TypeSpec type_spec_from_value"
     ),
     "aioflow.library.variable_scope": (
-        "AUTO_REUSE VariableScope create_partitioned_variables get_local_variable get_variable get_variable_scope "
+        "AUTO_REUSE VariableScope get_local_variable get_variable get_variable_scope "
         "no_regularizer variable_op_scope variable_scope"
     ),
     "aioflow.library.variables": "Variable VariableAggregation VariableSynchronization variable_creator_scope",

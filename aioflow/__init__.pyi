@@ -325,6 +325,7 @@ from aioflow.library.parsing import VarLenFeature as VarLenFeature
 from aioflow.library.parsing import parse_example as parse_example
 from aioflow.library.parsing import parse_single_example as parse_single_example
 from aioflow.library.parsing import parse_single_sequence_example as parse_single_sequence_example
+from aioflow.library.partitioned_creation import create_partitioned_variables as create_partitioned_variables
 from aioflow.library.partitioners import fixed_size_partitioner as fixed_size_partitioner
 from aioflow.library.partitioners import min_max_variable_partitioner as min_max_variable_partitioner
 from aioflow.library.partitioners import variable_axis_size_partitioner as variable_axis_size_partitioner
@@ -446,7 +447,6 @@ from aioflow.library.type_specs import TypeSpec as TypeSpec
 from aioflow.library.type_specs import type_spec_from_value as type_spec_from_value
 from aioflow.library.variable_scope import AUTO_REUSE as AUTO_REUSE
 from aioflow.library.variable_scope import VariableScope as VariableScope
-from aioflow.library.variable_scope import create_partitioned_variables as create_partitioned_variables
 from aioflow.library.variable_scope import get_local_variable as get_local_variable
 from aioflow.library.variable_scope import get_variable as get_variable
 from aioflow.library.variable_scope import get_variable_scope as get_variable_scope

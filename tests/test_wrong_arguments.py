@@ -49,7 +49,6 @@ WRONG = {
     "make_callable text": (lambda w: w.session.make_callable(w.loss, "x"), f"feeds {LIST} 'x'"),
     "partial_run_setup": (lambda w: w.session.partial_run_setup(w.loss, w.x), f"feeds {LIST}"),
     "partial_run_setup options": (lambda w: w.session.partial_run_setup(w.loss, [w.x], {}), "options must be Run"),
-    "restore(None)": (lambda w: w.saver.restore(w.session, None), "latest_checkpoint has found no checkpoint"),
     "restore(3)": (lambda w: w.saver.restore(w.session, 3), f"{PATH} 3"),
     "restore without session": (lambda w: w.saver.restore(None, w.path), "session must be an af.Session, not None"),
     "restore options": (lambda w: w.saver.restore(w.session, w.path, {}), "options must be RunOptions, not {}"),

@@ -362,7 +362,14 @@ class Graph:
 
     @contextlib.contextmanager
     def gradient_override_map(self, op_type_map: dict[str, str]) -> Iterator[None]:
-        """Use registered gradients for operations built inside: {op type: name of the gradient}."""
+        """Use registered gradients for operations built inside: {op type: name of the gradient}.
+
+        TypeError if `op_type_map` is no dict from strings to strings.
+        """
+        if not isinstance(op_type_map, dict) or not all(
+            isinstance(s, str) for pair in op_type_map.items() for s in pair
+        ):
+            raise TypeError(f"op_type_map is a dict from op types to names of gradients, not {op_type_map!r}")
         merged = {**scope_of(self).gradient_overrides, **op_type_map}
         with scopes.change_scope(self, gradient_overrides=merged):
             yield

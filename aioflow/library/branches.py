@@ -55,8 +55,8 @@ def cond(
         fn2: an older name of `false_fn`.
 
     Raises:
-        TypeError: `pred` is Python's bool, not a tensor, or a branch is not a function, or their dtypes differ.
-        ValueError: the structures of the results differ.
+        TypeError: `pred` is Python's bool, not a tensor, or a branch is not a function.
+        ValueError: the structures or the dtypes of the results differ.
 
     Examples:
         >>> await session.run(af.cond(af.constant(3) > 2, lambda: af.constant("more"), lambda: af.constant("less")))
@@ -73,7 +73,7 @@ def cond(
         second, (theirs, also_made) = trace_body(
             graph, f"{scope}false", lambda inner: _result(inner, otherwise, strict)
         )
-        mine.check_same(theirs, "what true_fn returns", "what false_fn returns")
+        mine.check_same(theirs, "what true_fn returns", "what false_fn returns", ValueError)
         outputs = _build_cond(graph, test, (first, made), (second, also_made), scope)
         return mine.rebuilt(outputs)
 
@@ -207,8 +207,8 @@ def case(
         name: the name of the operations' scope.
 
     Raises:
-        TypeError: a pair is not a bool tensor and a function, or the dtypes of the branches differ.
-        ValueError: there are no pairs, or the structures that the branches return differ.
+        TypeError: a pair is not a bool tensor and a function.
+        ValueError: there are no pairs, or the structures or dtypes that the branches return differ.
         InvalidArgumentError: in the run, if no predicate is true and there is no `default`, or with `exclusive` more
             than one is.
 
@@ -312,8 +312,8 @@ def switch_case(
         name: the name of the operations' scope.
 
     Raises:
-        TypeError: the index is no integer tensor, a branch is no function, or dtypes differ.
-        ValueError: there are no functions, the indices have a gap, or the structures that they return differ.
+        TypeError: the index is no integer tensor, or a branch is no function.
+        ValueError: there are no functions, the indices have a gap, or the structures or dtypes that they return differ.
 
     Examples:
         >>> await session.run(af.switch_case(af.constant(1), [lambda: af.constant("a"), lambda: af.constant("b")]))

@@ -46,9 +46,10 @@ def clip_by_norm(
 def global_norm(t_list: Sequence[NumberLike | IndexedSlices | None], name: str | None = None) -> Tensor:
     """The L2 norm of all tensors together: the square root of the sum of their squared norms. None counts nothing.
 
+    0 if there is no tensor.
+
     Raises:
         TypeError: `t_list` is no list.
-        ValueError: it holds nothing but None.
 
     Examples:
         >>> await session.run(af.global_norm([af.constant([3.0]), af.constant([4.0])]))
@@ -58,9 +59,7 @@ def global_norm(t_list: Sequence[NumberLike | IndexedSlices | None], name: str |
         raise TypeError(f"a list of tensors is needed, not {type(t_list).__name__}")
     with name_scope(name, "global_norm"):
         halves = [l2_loss(_values(t)) for t in t_list if t is not None]
-        if not halves:
-            raise ValueError("a global norm needs at least one tensor that is not None")
-        return sqrt(add_n(halves) * 2.0)
+        return sqrt(add_n(halves) * 2.0) if halves else constant(0.0)
 
 
 @transactional

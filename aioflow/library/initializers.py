@@ -1,8 +1,9 @@
 """Initializers of variables: objects called with a shape and a dtype that return a tensor."""
 
+import inspect
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
 
@@ -43,6 +44,26 @@ class Initializer:
     def __call__(self, shape: Shape, dtype: DTypeLike | None = None, partition_info: None = None) -> Tensor:
         """Return a tensor of that shape, and of that dtype or else the initializer's."""
         raise NotImplementedError
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make an equal initializer, as {name of the parameter: value}; a dtype is its name.
+
+        Examples:
+            >>> af.zeros_initializer().get_config()
+            {'dtype': 'float32'}
+        """
+        names = [name for name in inspect.signature(type(self)).parameters if hasattr(self, name)]
+        return {name: self.dtype.name if name == "dtype" else getattr(self, name) for name in names}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Return the initializer of `get_config`.
+
+        Examples:
+            >>> af.constant_initializer.from_config({"value": 3, "dtype": "float32"}).value
+            3
+        """
+        return cls(**config)
 
     def _dtype(self, dtype: Any) -> DType:
         return self.dtype if dtype is None else as_dtype(dtype)
@@ -144,6 +165,11 @@ class _RandomInitializer(Initializer):
     def __call__(self, shape: Shape, dtype: DTypeLike | None = None, partition_info: None = None) -> Tensor:
         """Return a tensor of that shape, and of that dtype or else the initializer's."""
         return type(self).draw(shape, *self.parameters, self._dtype(dtype), seed=self.seed)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make an equal initializer, as {name of the parameter: value}."""
+        names = list(inspect.signature(type(self)).parameters)
+        return {**dict(zip(names, self.parameters, strict=False)), **super().get_config()}
 
 
 class RandomUniform(_RandomInitializer):
@@ -394,7 +420,7 @@ def default_for(dtype: DType) -> Callable[..., Tensor]:
     """Return the default initializer of `get_variable`."""
     if dtype.is_floating:
         return GlorotUniform(dtype=dtype)
-    if dtype.is_integer or dtype.is_bool:
+    if dtype.is_integer or dtype.is_bool or dtype is dtypes.string:
         return Zeros(dtype)
     raise ValueError(f"a variable of dtype {dtype.name} needs an initializer")
 

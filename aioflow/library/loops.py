@@ -65,8 +65,8 @@ class Leaves:
         made = [leaf.make([next(given) for _ in leaf.tensors]) for leaf in self.leaves]
         return nest.pack_sequence_as(self.structure, made)
 
-    def check_same(self, other: "Leaves", one: str, another: str) -> None:
-        """Raise TypeError or ValueError, with names for both, unless structures, kinds and dtypes are equal."""
+    def check_same(self, other: "Leaves", one: str, another: str, of_dtypes: type[Exception] = TypeError) -> None:
+        """Raise an error with names for both unless structures, kinds and dtypes are equal: `of_dtypes` for dtypes."""
         try:
             nest.assert_same_structure(self.structure, other.structure)
         except (TypeError, ValueError) as error:
@@ -76,7 +76,7 @@ class Leaves:
                 raise TypeError(f"value {index} of {one} is {mine.kind}, and of {another} {theirs.kind}")
             for a, b in zip(mine.tensors, theirs.tensors, strict=True):
                 if a.dtype is not b.dtype:
-                    raise TypeError(
+                    raise of_dtypes(
                         f"value {index} of {one} has dtype {a.dtype.name} ({a.name}), and of {another} {b.dtype.name} "
                         f"({b.name}): cast one of them"
                     )
@@ -162,7 +162,7 @@ def while_loop(
     if not isinstance(loop_vars, (list, tuple)) or not nest.flatten(loop_vars):
         raise ValueError(f"loop_vars must be a list or tuple of at least one loop variable, not {loop_vars!r}")
     if not isinstance(parallel_iterations, int) or parallel_iterations < 1:
-        raise ValueError(f"parallel_iterations must be at least 1, not {parallel_iterations!r}")
+        raise TypeError(f"parallel_iterations must be an integer of at least 1, not {parallel_iterations!r}")
     with get_default_graph().name_scope(name or "while") as scope:
         first = taken_apart(loop_vars)
         limit = [] if maximum_iterations is None else [_limit(maximum_iterations)]

@@ -104,7 +104,9 @@ def get_parts(
 
     The initial value of a part is cut from that of the whole.
     """
-    whole = as_shape(np.shape(initializer) if _is_value(initializer) else shape)
+    if not callable(partitioner):
+        raise ValueError(f"a partitioner is a function (shape, dtype), not {safe_repr(partitioner)}")
+    whole = as_shape(_shape_of(initializer) if _is_value(initializer) else shape)
     if not whole.is_fully_defined():
         raise ValueError(f"the shape of a variable in parts must be known: {name!r} has {whole}")
     lengths = known_sizes(whole)
@@ -121,6 +123,10 @@ def get_parts(
 def known_sizes(shape: TensorShape) -> list[int]:
     """Return the sizes of a shape that is fully known."""
     return [size for size in shape.as_list() if size is not None]
+
+
+def _shape_of(value: Any) -> ShapeLike:
+    return value.shape if isinstance(value, Tensor | Variable) else np.shape(value)
 
 
 def _is_value(initializer: Any) -> bool:

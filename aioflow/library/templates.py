@@ -34,6 +34,8 @@ class Template:
         unique_name: str | None = None,
         custom_getter: Callable[..., Any] | None = None,
     ) -> None:
+        if name is None:
+            raise ValueError("a template needs a name, not None")
         self.name: Final = name
         self.func: Final = func
         self._unique_name: Final = unique_name
@@ -67,6 +69,11 @@ class Template:
 
     @property
     def variable_scope(self) -> VariableScope | None:
+        """The scope of its variables, None before the first call."""
+        return self._scope
+
+    @property
+    def var_scope(self) -> VariableScope | None:
         """The scope of its variables, None before the first call."""
         return self._scope
 

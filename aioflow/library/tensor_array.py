@@ -116,6 +116,11 @@ class TensorArray:
         return self._spec.element.shape
 
     @property
+    def dynamic_size(self) -> bool:
+        """Whether writing past the end makes it longer."""
+        return self._spec.dynamic_size
+
+    @property
     def graph(self) -> "Graph":
         """The graph of the TensorArray."""
         return self._flow.graph

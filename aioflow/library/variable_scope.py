@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, Final, Literal
 
@@ -11,9 +11,9 @@ from aioflow.graph.building import get_default_graph, same_graph
 from aioflow.graph.convert import TensorLike, convert_to_tensor
 from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
-from aioflow.graph.operation import describe_line
+from aioflow.graph.operation import Tensor, describe_line
 from aioflow.library import initializers
-from aioflow.library.partitioned_variables import get_parts
+from aioflow.library.partitioned_variables import PartitionedVariable, get_parts
 from aioflow.library.partitioners import Partitioner
 from aioflow.library.variables import Constraint, Variable, VariableAggregation, VariableSynchronization
 from aioflow.tensors import dtypes
@@ -49,6 +49,8 @@ class VariableScope:
     constraint: Constraint | None = None
     partitioner: Partitioner | None = None
     original_name_scope: str = ""
+    caching_device: Any = None
+    use_resource: bool | None = None
 
     def reuse_variables(self) -> None:
         """From here on, only find variables."""
@@ -73,6 +75,14 @@ class VariableScope:
     def set_custom_getter(self, custom_getter: Callable[..., Any] | None) -> None:
         """Set the function that `get_variable` calls instead."""
         self.custom_getter = custom_getter
+
+    def set_caching_device(self, caching_device: Any) -> None:
+        """Set the default caching device, which has no effect on a variable."""
+        self.caching_device = caching_device
+
+    def set_use_resource(self, use_resource: bool | None) -> None:
+        """Set the default of `use_resource`, which has no effect on a variable."""
+        self.use_resource = use_resource
 
     def get_collection(self, name: str) -> list[Any]:
         """Return the items of a collection of the graph whose names are under this scope."""
@@ -99,6 +109,7 @@ class _Store:
     """A graph's variables by name, the number of times that each variable scope was opened, and the outermost scope."""
 
     variables: dict[str, Variable] = dataclasses.field(default_factory=dict)
+    in_parts: dict[str, PartitionedVariable] = dataclasses.field(default_factory=dict)
     opened: dict[str, int] = dataclasses.field(default_factory=dict)
     outermost: VariableScope = dataclasses.field(default_factory=VariableScope)
 
@@ -110,6 +121,13 @@ class _Store:
         while self.opened.get(f"{name}_{index}"):
             index += 1
         return f"{name}_{index}"
+
+    def keep_whole(self, graph: Graph, name: str, whole: PartitionedVariable) -> PartitionedVariable:
+        """Return `whole`, which a scope that reuses finds by its name."""
+        if name not in self.in_parts:
+            self.in_parts[name] = whole
+            graph.on_failure(lambda: self.in_parts.pop(name))
+        return whole
 
     def close(self, name: str, before: dict[str, int] | None) -> None:
         """Leave a scope: default names in it restart; those of a scope re-entered as an object continue as `before`."""
@@ -168,7 +186,10 @@ def variable_scope(
 
     A name is appended to that of the enclosing scope; a scope object is re-entered; for None, `default_name` is made
     unique. Missing arguments come from the enclosing scope, or from the object; `reuse` cannot be undone inside.
-    Operations built inside are in a name scope of the same name. `use_resource` has no effect.
+    Operations built inside are in a name scope of the same name. `use_resource` and `caching_device` have no effect.
+
+    Raises:
+        ValueError: `reuse` is none of True, False, None and AUTO_REUSE, or is true for a scope with a default name.
 
     Examples:
         >>> with af.variable_scope("layer"):
@@ -178,6 +199,10 @@ def variable_scope(
     """
     if name_or_scope is None and default_name is None:
         raise TypeError("variable_scope() needs a name, a scope or a default_name")
+    if reuse not in (True, False, None, AUTO_REUSE):
+        raise ValueError(f"reuse is True, False, None or af.AUTO_REUSE, not {safe_repr(reuse)}")
+    if name_or_scope is None and reuse:
+        raise ValueError("a scope with a default_name is new, so that no variable in it can be reused; give it a name")
     graph = same_graph(*(values or ()))
     root = graph.root
     around, store = _scope_of(root), _store(root)
@@ -190,6 +215,8 @@ def variable_scope(
     scope.partitioner = base.partitioner if partitioner is None else partitioner
     scope.custom_getter = _nest_getters(custom_getter, base.custom_getter)
     scope.dtype = base.dtype if dtype is None else as_dtype(dtype)
+    scope.caching_device = base.caching_device if caching_device is None else caching_device
+    scope.use_resource = base.use_resource if use_resource is None else use_resource
     _count(root, store, name)
     with contextlib.ExitStack() as stack:
         if default_name is not None or values is not None:
@@ -265,7 +292,7 @@ def get_variable(
             PartitionedVariable. By default the scope's. A scalar is never cut.
         validate_shape: whether its shape is fixed.
         use_resource: for compatibility, like `synchronization` and `aggregation`: see Variable.
-        custom_getter: called instead, with the true getter as its first argument.
+        custom_getter: called instead, also of the scope's, with the true getter as its first argument.
         constraint: see Variable.
         synchronization: see `use_resource`.
         aggregation: see `use_resource`.
@@ -280,9 +307,11 @@ def get_variable(
         array([[1., 1.],
                [1., 1.]], dtype=float32)
     """
+    if custom_getter is not None and not callable(custom_getter):
+        raise ValueError(f"a custom_getter is a function of a getter and a name, not {safe_repr(custom_getter)}")
     graph = get_default_graph().root
     scope = _scope_of(graph)
-    getter = _nest_getters(custom_getter, scope.custom_getter)
+    getter = scope.custom_getter if custom_getter is None else custom_getter
     options = {
         "shape": shape,
         "dtype": dtype if dtype is not None else _dtype_of(initializer) or scope.dtype,
@@ -290,9 +319,13 @@ def get_variable(
         "regularizer": scope.regularizer if regularizer is None else regularizer,
         "trainable": trainable,
         "collections": collections,
+        "caching_device": scope.caching_device if caching_device is None else caching_device,
         "validate_shape": validate_shape,
         "constraint": scope.constraint if constraint is None else constraint,
         "partitioner": scope.partitioner if partitioner is None else partitioner,
+        "use_resource": scope.use_resource if use_resource is None else use_resource,
+        "synchronization": synchronization,
+        "aggregation": aggregation,
         "reuse": scope.reuse,
     }
     full = "/".join(filter(None, (scope.name, name)))
@@ -318,12 +351,22 @@ def _get(
     constraint: Constraint | None = None,
     partitioner: Partitioner | None = None,
     reuse: Reuse = None,
+    caching_device: Any = None,
+    use_resource: bool | None = None,
+    synchronization: VariableSynchronization = VariableSynchronization.AUTO,
+    aggregation: VariableAggregation = VariableAggregation.NONE,
 ) -> Any:
-    if partitioner is not None and as_shape(shape).rank != 0:
-        kept = {"regularizer": regularizer, "trainable": trainable, "collections": collections, "reuse": reuse}
-        kept |= {"validate_shape": validate_shape, "constraint": constraint}
-        return get_parts(_get, name, shape, as_dtype(dtype), initializer, partitioner, **kept)
     graph = get_default_graph().root
+    whole = _store(graph).in_parts.get(name) if reuse is True and partitioner is None else None
+    if whole is not None:
+        return _check_found(whole, reuse, shape, as_dtype(dtype))
+    if partitioner is not None and as_shape(shape).rank != 0:
+        whole = get_parts(
+            _get, name, shape, as_dtype(dtype), initializer, partitioner, regularizer=regularizer, trainable=trainable,
+            collections=collections, reuse=reuse, validate_shape=validate_shape, constraint=constraint,
+            synchronization=synchronization, aggregation=aggregation,
+        )  # fmt: skip
+        return _store(graph).keep_whole(graph, name, whole)
     found = _store(graph).variables.get(name)
     if found is not None:
         return _check_found(found, reuse, shape, as_dtype(dtype))
@@ -333,7 +376,10 @@ def _get(
         )
     first = _first_value(name, initializer, shape, as_dtype(dtype))
     with get_default_graph().name_scope(None):
-        made = Variable(first, trainable, collections, validate_shape, None, name, None, dtype, constraint=constraint)
+        made = Variable(
+            first, trainable, collections, validate_shape, caching_device, name, None, dtype, None, None, constraint,
+            use_resource, synchronization, aggregation,
+        )  # fmt: skip
     variables = _store(graph).variables
     variables[name] = made
     graph.on_failure(lambda: variables.pop(name))
@@ -341,13 +387,13 @@ def _get(
     return made
 
 
-def _check_found(variable: Variable, reuse: Reuse, shape: ShapeLike, dtype: DType) -> Variable:
+def _check_found(variable: Any, reuse: Reuse, shape: ShapeLike, dtype: DType) -> Any:
     if not reuse:
         raise ValueError(
             f"variable {variable.op.name!r} exists already; did you mean reuse=True or reuse=af.AUTO_REUSE in the "
             f"variable scope?\n  built at: {describe_line(variable.op)}"
         )
-    name, wanted = variable.op.name, as_shape(shape)
+    name, wanted = variable.name.removesuffix(":0"), as_shape(shape)
     if not variable.shape.is_compatible_with(wanted):
         raise ValueError(f"variable {name!r} has shape {variable.shape}, but {wanted} is requested")
     if variable.dtype is not dtype:
@@ -360,6 +406,9 @@ def _first_value(name: str, initializer: Any, shape: ShapeLike, dtype: DType) ->
     if initializer is not None and not callable(initializer):
         if shape is not None:
             raise ValueError(f"variable {name!r}: the initializer is a value, which has a shape; leave out shape=")
+        if isinstance(initializer, Tensor | Variable) and initializer.dtype is not dtype:
+            wrong = f"its initializer has dtype {initializer.dtype.name}, not {dtype.name}"
+            raise ValueError(f"variable {name!r}: {wrong}; use af.cast")
         return lambda: convert_to_tensor(initializer, dtype)
     if shape is None and initializer is not None and _takes_nothing(initializer):
         return lambda: convert_to_tensor(initializer(), dtype)
@@ -409,35 +458,6 @@ def get_local_variable(
     """
     keys = [GraphKeys.LOCAL_VARIABLES, *(collections or ())]
     return get_variable(name, shape, dtype, initializer, regularizer, False, keys, *options, **named)
-
-
-def create_partitioned_variables(
-    shape: Sequence[int], slicing: Sequence[int], initializer: Any, dtype: Any = None, trainable: bool = True,
-    collections: Sequence[str] | None = None, name: str | None = None, reuse: Any = None,
-) -> list[Variable]:  # fmt: skip
-    """Return the parts of a variable that is cut along one axis.
-
-    Args:
-        shape: the shape of the whole.
-        slicing: into how many parts each axis is cut.
-        initializer: a function (shape, dtype=) of the initial value of the whole, or that value.
-        dtype: the dtype; float32 by default.
-        trainable: whether optimizers change it.
-        collections: the graph's collections that the parts join.
-        name: the name; `PartitionedVariable` by default, made unique.
-        reuse: whether the variable is an existing one, as in `variable_scope`.
-
-    Examples:
-        >>> parts = af.create_partitioned_variables([5, 2], [2, 1], af.zeros_initializer(), name="table")
-        >>> [(part.op.name, part.shape.as_list()) for part in parts]
-        [('table/part_0', [3, 2]), ('table/part_1', [2, 2])]
-    """
-    with variable_scope(name, "PartitionedVariable", reuse=reuse):
-        found: Any = get_variable(
-            "", shape, dtype, initializer, trainable=trainable, collections=collections,
-            partitioner=lambda shape, dtype: list(slicing),
-        )  # fmt: skip
-    return list(found)
 
 
 def variable_op_scope(

@@ -17,12 +17,12 @@ from aioflow.graph.convert import CONVERTERS, NumberLike, TensorLike, convert_to
 from aioflow.graph.default_session import Runner, current_session
 from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
-from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Operation, Tensor, describe_line
 from aioflow.graph.operators import Operand
 from aioflow.kernels.array import scatter as scatter_kernels
 from aioflow.kernels.state import variables as kernels
+from aioflow.library.variable_rows import RowUpdates
 from aioflow.name_hints import refuse
 from aioflow.tensors.dtypes import DType, DTypeLike
 from aioflow.tensors.recursion import safe_repr
@@ -127,7 +127,7 @@ def variable_creator_scope(variable_creator: Creator) -> Iterator[None]:
         _creators.reset(token)
 
 
-class Variable(Operand, metaclass=_Created):
+class Variable(RowUpdates, Operand, metaclass=_Created):
     """A value that outlives the runs of a session: weights, counters, slots.
 
     Its handle is the operation `name`; operations under `name/` compute its initial value, assign it and read it. It
@@ -145,14 +145,15 @@ class Variable(Operand, metaclass=_Created):
         expected_shape: a shape the initial value must have.
         import_scope: the scope that `variable_def`'s operations were imported under.
         constraint: returns the value to hold after an optimizer's update, for example a clipped one.
-        use_resource: for compatibility, like the next two: every variable is one value with one handle.
-        synchronization: for compatibility.
+        use_resource: for compatibility: every variable is one value with one handle.
+        synchronization: for compatibility; a variable with ON_READ is not trainable.
         aggregation: for compatibility.
         shape: the shape that all its values have, of which the initial value may know more; by default that of the
             initial value. `None` for sizes, or `TensorShape(None)`, lets them change.
 
     Raises:
-        ValueError: there is no initial value, its shape is unknown, or the name is invalid.
+        ValueError: there is no initial value, its shape is unknown, the name is invalid, or a variable with ON_READ is
+            to be trainable.
         TypeError: the initial value has another dtype.
 
     Examples:
@@ -188,6 +189,8 @@ class Variable(Operand, metaclass=_Created):
         if constraint is not None and not callable(constraint):
             raise ValueError(f"a constraint must be a function of the variable, not {safe_repr(constraint)}")
         self.constraint: Final = constraint
+        self.synchronization: Final = VariableSynchronization(synchronization)
+        self.aggregation: Final = VariableAggregation(aggregation)
         if variable_def is not None:
             if initial_value is not None:
                 raise ValueError("initial_value and variable_def exclude each other")
@@ -195,7 +198,7 @@ class Variable(Operand, metaclass=_Created):
             return
         if initial_value is None:
             raise ValueError("a variable needs an initial_value: a tensor, an array, numbers, or a function of these")
-        self.trainable = trainable is not False
+        self.trainable = _is_trainable(trainable, self.synchronization)
         inner = same_graph(initial_value)
         graph = inner.root  # a variable outlives the branch or loop that creates it
         keys = _collections(collections, self.trainable)
@@ -270,6 +273,10 @@ class Variable(Operand, metaclass=_Created):
     def get_shape(self) -> TensorShape:
         """Return the known part of its shape."""
         return self.shape
+
+    def set_shape(self, shape: ShapeLike) -> None:
+        """Check that its shape may be `shape`. ValueError if it may not."""
+        self.shape.merge_with(as_shape(shape))
 
     # Reading
 
@@ -366,23 +373,6 @@ class Variable(Operand, metaclass=_Created):
             result = op(self.handle, convert_to_tensor(value, self.dtype), name=name)
         return result if read else result.op
 
-    def scatter_update(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Tensor:
-        """Set the rows `sparse_delta.indices` to `sparse_delta.values`. Returns the whole new value."""
-        return self._scatter(kernels.scatter_update_variable, sparse_delta, name)
-
-    def scatter_add(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Tensor:
-        """Add `sparse_delta` to its rows, repeated rows repeatedly. Returns the whole new value."""
-        return self._scatter(kernels.scatter_add_variable, sparse_delta, name)
-
-    def scatter_sub(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Tensor:
-        """Subtract `sparse_delta` from its rows, repeated rows repeatedly. Returns the whole new value."""
-        return self._scatter(kernels.scatter_sub_variable, sparse_delta, name)
-
-    def _scatter(self, op: Op[Tensor], delta: IndexedSlices, name: str | None) -> Tensor:
-        if not isinstance(delta, IndexedSlices):
-            raise TypeError(f"pass rows as af.IndexedSlices(values, indices), not {delta!r}")
-        return self.scatter(op, delta.indices, delta.values, name)
-
     def scatter(self, op: Op[Tensor], indices: NumberLike, updates: TensorLike, name: str | None = None) -> Tensor:
         """Return the new value, after one of the kernels' scatter ops on its rows `indices`."""
         with self._building():
@@ -477,6 +467,13 @@ class Variable(Operand, metaclass=_Created):
         from aioflow.notebook.state import variable_html
 
         return variable_html(self, describe_line(self.op))
+
+
+def _is_trainable(given: bool | None, synchronization: VariableSynchronization) -> bool:
+    on_read = synchronization is VariableSynchronization.ON_READ
+    if on_read and given:
+        raise ValueError("a variable with synchronization ON_READ cannot be trainable; leave out trainable=True")
+    return given is not False and not on_read
 
 
 def _collections(given: Iterable[str] | None, trainable: bool) -> list[str]:

@@ -97,6 +97,11 @@ class DType:
         return self.family in ("floating", "complex")
 
     @property
+    def is_numpy_compatible(self) -> bool:
+        """Whether NumPy's arrays hold its elements; texts are in arrays of objects."""
+        return self.family != "resource"
+
+    @property
     def base_dtype(self) -> "DType":
         """Itself: there are no types of references."""
         return self

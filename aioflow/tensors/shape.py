@@ -41,6 +41,11 @@ class Dimension:
         theirs = _size(other)
         return self.value is None or theirs is None or self.value == theirs
 
+    def assert_is_compatible_with(self, other: "int | Dimension | None") -> None:
+        """Check that both may be equal. ValueError if they may not."""
+        if not self.is_compatible_with(other):
+            raise ValueError(f"sizes {self.value} and {Dimension(other).value} are not compatible")
+
     def merge_with(self, other: "int | Dimension | None") -> "Dimension":
         """Return the known one of both sizes. ValueError if both are known and differ."""
         return Dimension(merge_sizes(self.value, _size(other)))

@@ -23,6 +23,7 @@ from aioflow.kernels.math.elementwise import cos, exp, log, sqrt
 from aioflow.kernels.math.random import random_normal
 from aioflow.kernels.math.reduction import reduce_sum
 from aioflow.kernels.math.rounding import ceil, floor
+from aioflow.tensors.dtypes import DType
 from aioflow.train.numbers import as_number
 
 
@@ -119,8 +120,8 @@ def piecewise_constant(
     """Return `values[0]` up to `boundaries[0]` inclusive, `values[1]` up to the next, and so on; the last value beyond.
 
     Raises:
-        ValueError: the number of values is not that of boundaries plus one.
-        TypeError: a boundary is not of the dtype of `x`, or the values differ in dtype.
+        ValueError: the number of values is not that of boundaries plus one, `x` is no scalar, a boundary is not of the
+            dtype of `x`, or the values differ in dtype.
 
     Examples:
         >>> await session.run(af.train.piecewise_constant(af.constant(15), [10, 20], [1.0, 0.5, 0.1]))
@@ -130,11 +131,21 @@ def piecewise_constant(
         raise ValueError(f"{len(boundaries)} boundaries need {len(boundaries) + 1} values, not {len(values)}")
     with _scope("PiecewiseConstant", name, x, *boundaries, *values):
         place = convert_to_tensor(x)
-        rates = stack([convert_to_tensor(value) for value in values])
+        if not place.shape.is_compatible_with([]):
+            raise ValueError(f"x must be a scalar, not of shape {place.shape}")
+        rates = _of_one_dtype(values, None)
         if not boundaries:
             return rates[0]
-        passed = greater(place, stack([convert_to_tensor(boundary, place.dtype) for boundary in boundaries]))
+        passed = greater(place, _of_one_dtype(boundaries, place.dtype))
         return gather(rates, reduce_sum(cast(passed, "int32")))
+
+
+def _of_one_dtype(numbers: Sequence[NumberLike], dtype: DType | None) -> Tensor:
+    """Return the numbers as a vector of that dtype, by default of the first one's. ValueError if another differs."""
+    try:
+        return stack([convert_to_tensor(number, dtype) for number in numbers])
+    except TypeError as error:
+        raise ValueError(f"boundaries must have the dtype of x, and values one dtype: {error}") from error
 
 
 piecewise_constant_decay = piecewise_constant

@@ -127,7 +127,7 @@ class Optimizer:
             grad_loss: the gradient of the loss, by default 1.
 
         Raises:
-            ValueError: there are no variables, or something is not floating.
+            ValueError: there are no variables, or the loss or a variable that it depends on is not floating.
         """
         if gate_gradients not in (self.GATE_NONE, self.GATE_OP, self.GATE_GRAPH):
             raise ValueError(f"gate_gradients is GATE_NONE, GATE_OP or GATE_GRAPH, not {gate_gradients!r}")
@@ -136,13 +136,15 @@ class Optimizer:
         chosen = loss.graph.get_collection(GraphKeys.TRAINABLE_VARIABLES) if given is None else list(given)
         if not chosen:
             raise ValueError("there are no variables to optimize")
-        self._check_dtypes([loss, *chosen])
+        self._check_dtypes([loss])
         found = gradients(
             loss, chosen, grad_loss, "gradients", colocate_gradients_with_ops, aggregation_method=aggregation_method
         )
         if gate_gradients == self.GATE_GRAPH:
             found = control.tuple(found) if any(gradient is not None for gradient in found) else found
-        return list(zip(found, chosen, strict=True))
+        pairs = list(zip(found, chosen, strict=True))
+        self._check_dtypes(variable for gradient, variable in pairs if gradient is not None)
+        return pairs
 
     def apply_gradients(
         self, grads_and_vars: Iterable[tuple[Any, Any]], global_step: Variable | None = None, name: str | None = None

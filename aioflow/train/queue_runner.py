@@ -63,6 +63,8 @@ class QueueRunner:
             queue, enqueue_ops, close_op, cancel_op, queue_closed_exception_types = _find(
                 get_default_graph(), queue_runner_def, import_scope
             )
+        if queue is None:
+            raise ValueError("a queue runner needs a queue and enqueue_ops")
         if not isinstance(queue, QueueBase):
             raise TypeError(f"a queue runner fills a queue of the graph, not {safe_repr(queue)}")
         if not enqueue_ops:

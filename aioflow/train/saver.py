@@ -382,11 +382,11 @@ class Saver:
             progress: called with the read and with all bytes, as in `save`.
 
         Raises:
-            NotFoundError: there is no checkpoint.
-            InvalidArgumentError: it does not hold the tensors of the variables. The text names each difference.
+            NotFoundError: there is no checkpoint, or all its differences from the variables are missing tensors.
+            InvalidArgumentError: a tensor has another shape or dtype, or is not wanted. The text names each difference.
             DataLossError: it is damaged.
             UnimplementedError: it has another version.
-            ValueError: one of `variables` is not saved, or the list is empty.
+            ValueError: `save_path` is None, one of `variables` is not saved, or the list is empty.
             RuntimeError: `build` was not called.
         """
         if self._is_empty:
@@ -429,7 +429,7 @@ class Saver:
     ) -> None:  # fmt: skip
         _check(session, options)
         if path is None:
-            raise TypeError("save_path is None: perhaps latest_checkpoint has found no checkpoint")
+            raise ValueError("save_path is None: perhaps latest_checkpoint has found no checkpoint")
         feeds = self._nodes.feeds
         givings = [self._nodes.every] if variables is None else self._givings(variables)
         chosen = list(dict.fromkeys(name for giving in givings for name in giving.names))
@@ -479,6 +479,8 @@ class Saver:
     def recover_last_checkpoints(self, checkpoint_paths: Iterable[str]) -> None:
         """Continue with the last checkpoints of an earlier process, oldest first: `max_to_keep` counts them, too."""
         self.set_last_checkpoints_with_time([(path, time.time()) for path in checkpoint_paths])
+
+    set_last_checkpoints = recover_last_checkpoints
 
     def __repr__(self) -> str:
         return f"<af.train.Saver {self.mode}, {len(self.last_checkpoints)} checkpoints kept>"

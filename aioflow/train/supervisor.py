@@ -281,6 +281,19 @@ class Supervisor:
         self.coord.request_stop()
         await self.coord.join(tasks, self._grace)
 
+    # Older names of TensorFlow's
+
+    PrepareSession = prepare_or_wait_for_session
+    StartStandardServices = start_standard_services
+    StartQueueRunners = start_queue_runners
+    Loop = loop
+    SummaryComputed = summary_computed
+    ShouldStop = should_stop
+    RequestStop = request_stop
+    WaitForStop = wait_for_stop
+    StopOnException = stop_on_exception
+    Stop = stop
+
 
 async def basic_train_loop(
     supervisor: Supervisor,

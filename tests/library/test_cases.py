@@ -116,7 +116,7 @@ async def test_gradients_flow_through_the_branch_that_ran():
         ),
         (lambda p, i: af.case([(p, i)]), TypeError, r"pred_fn_pairs\[0\] must have a function"),
         (lambda p, i: af.case([(p, lambda: i)], default=3), TypeError, "default must be a function"),
-        (lambda p, i: af.case([(p, lambda: i)], default=lambda: p), TypeError, "int32 .*bool"),
+        (lambda p, i: af.case([(p, lambda: i)], default=lambda: p), ValueError, "int32 .*bool"),
         (lambda p, i: af.case([(p, lambda: i)], default=lambda: (i, i)), ValueError, "differ in structure"),
         (lambda p, i: af.switch_case(1, [lambda: i]), TypeError, "branch_index is 1, known now"),
         (lambda p, i: af.switch_case(p, [lambda: i]), TypeError, "must be an integer, its dtype is bool"),

@@ -323,7 +323,7 @@ WRONG = {
     "other structures": (lambda p: af.cond(p, lambda: [1, 2], lambda: [1, 2, 3]), ValueError, "2 items against 3"),
     "other classes": (lambda p: af.cond(p, lambda: [1, 2], lambda: (1, 2)), TypeError, "list against tuple"),
     "other keys": (lambda p: af.cond(p, lambda: {"a": 1}, lambda: {"b": 1}), ValueError, "'a'.*'b'"),
-    "other dtypes": (lambda p: af.cond(p, lambda: 1, lambda: 1.0), TypeError, "int32.*float32.*cast"),
+    "other dtypes": (lambda p: af.cond(p, lambda: 1, lambda: 1.0), ValueError, "int32.*float32.*cast"),
     "None": (lambda p: af.cond(p, lambda: None, lambda: None), ValueError, "returns None"),
     "None against a tensor": (lambda p: af.cond(p, lambda: [None, 1], lambda: [1, 1]), TypeError, "None.*a tensor"),
     "lists of other dtypes": (

@@ -130,7 +130,7 @@ async def test_vectors_and_scalars_have_fans_too():
         (lambda: initializers.Identity()([3]), "an identity matrix has two axes"),
         (lambda: initializers.Orthogonal()([3]), "an orthogonal matrix has two axes or more"),
         (lambda: initializers.Constant([1, 2, 3], verify_shape=True)([2]), "does not have shape"),
-        (lambda: initializers.default_for(af.string), "a variable of dtype string needs an initializer"),
+        (lambda: initializers.default_for(af.complex64), "a variable of dtype complex64 needs an initializer"),
     ],
 )
 def test_what_cannot_work_is_refused(build, message):
@@ -142,3 +142,24 @@ def test_what_cannot_work_is_refused(build, message):
 def test_a_variable_without_initializer_gets_the_usual_one(dtype, kind):
     assert type(initializers.default_for(af.as_dtype(dtype))).__name__ == kind
     assert initializers.default_for(af.as_dtype(dtype))([2, 3]).dtype == dtype
+
+
+@pytest.mark.parametrize(
+    ("made", "config"),
+    [
+        (initializers.Constant(3), {"value": 3, "dtype": "float32"}),
+        (initializers.Ones(af.int32), {"dtype": "int32"}),
+        (initializers.RandomUniform(1, 2, 3), {"minval": 1, "maxval": 2, "seed": 3, "dtype": "float32"}),
+        (initializers.TruncatedNormal(), {"mean": 0.0, "stddev": 1.0, "seed": None, "dtype": "float32"}),
+        (initializers.Orthogonal(2.0, 3), {"gain": 2.0, "seed": 3, "dtype": "float32"}),
+        (initializers.GlorotNormal(5), {"seed": 5, "dtype": "float32"}),
+        (
+            initializers.he_uniform(5),
+            {"scale": 2.0, "mode": "fan_in", "distribution": "uniform", "seed": 5, "dtype": "float32"},
+        ),
+    ],
+)
+def test_the_configuration_makes_an_equal_initializer(made, config):
+    assert made.get_config() == config
+    again = type(made).from_config(config)
+    assert (type(again), again.get_config()) == (type(made), config)

@@ -77,7 +77,19 @@ REFUSED = {
     ),
     "no shape": (lambda: af.get_variable("w"), "shape of a new variable must be known: 'w'"),
     "two shapes": (lambda: af.get_variable("w", [1], initializer=[1.0]), "leave out shape="),
-    "no default": (lambda: af.get_variable("w", [1], af.string), "string needs an initializer"),
+    "no default": (lambda: af.get_variable("w", [1], af.complex64), "complex64 needs an initializer"),
+    "a tensor of another dtype": (
+        lambda: af.get_variable("w", dtype=af.float32, initializer=af.constant([1, 2])), "has dtype int32, not float32",
+    ),
+    "no getter": (lambda: af.get_variable("w", [1], custom_getter=3), "a custom_getter is a function"),
+    "no partitioner": (lambda: af.get_variable("w", [1], partitioner=3), "a partitioner is a function"),
+    "read and trained": (
+        lambda: af.get_variable(
+            "w", [1], trainable=True, synchronization=af.VariableSynchronization.ON_READ
+        ), "ON_READ cannot be trainable",
+    ),
+    "no reuse": (lambda: af.variable_scope("s", reuse="yes").__enter__(), "reuse is True, False, None"),
+    "new and reused": (lambda: af.variable_scope(None, "s", reuse=True).__enter__(), "give it a name"),
     "too many parts": (
         lambda: af.get_variable("w", [1], partitioner=lambda shape, dtype: [2]), r"each axis of \[1\], not \[2\]",
     ),
@@ -286,3 +298,32 @@ async def test_an_initializer_without_arguments_gives_the_shape(graph):
     async with af.Session(graph=graph) as session:
         await session.run(made.initializer)
         assert (await session.run(made)).tolist() == [5, 5]
+
+
+def test_a_getter_gets_all_arguments_and_that_of_the_call_replaces_that_of_the_scope(graph):
+    def record(getter, name, **options):
+        seen.append((name, sorted(options)))
+        return getter(name, **options)
+
+    seen = []
+    with af.variable_scope("s", custom_getter=record, caching_device="/cpu:0", use_resource=True) as scope:
+        af.get_variable("v", [1])
+        other = af.get_variable("w", [1], custom_getter=lambda getter, name, **options: getter(name + "_2", **options))
+    assert [name for name, _ in seen] == ["s/v"]
+    assert {"aggregation", "caching_device", "partitioner", "synchronization", "use_resource"} < set(seen[0][1])
+    assert (other.op.name, scope.caching_device, scope.use_resource) == ("s/w_2", "/cpu:0", True)
+    scope.set_caching_device(None)
+    scope.set_use_resource(None)
+    assert (scope.caching_device, scope.use_resource) == (None, None)
+
+
+def test_a_variable_in_parts_is_found_without_its_partitioner(graph):
+    parts = af.get_variable("v", initializer=af.ones([6, 2]), partitioner=af.fixed_size_partitioner(3))
+    with af.variable_scope("", reuse=True):
+        assert af.get_variable("v", [6, 2]) is parts
+        with pytest.raises(ValueError, match=r"has shape \[6, 2\], but \[5, 2\]"):
+            af.get_variable("v", [5, 2])
+
+
+def test_strings_begin_empty(graph):
+    assert af.get_variable("v", [2], af.string).dtype is af.string

@@ -274,6 +274,10 @@ def test_operations_are_built_on_the_variables_device_and_in_its_graph(graph):
 # Updating
 
 
+def slices(values, indices):
+    return af.IndexedSlices(af.constant(values, af.float64), indices)
+
+
 @pytest.mark.parametrize(
     ("update", "expected"),
     [
@@ -288,6 +292,13 @@ def test_operations_are_built_on_the_variables_device_and_in_its_graph(graph):
         (lambda w: w.scatter_update(af.IndexedSlices(af.constant([9.0], af.float64), [1])), [1, 9]),
         (lambda w: w.scatter_add(af.IndexedSlices(af.constant([1.0, 2.0], af.float64), [1, 1])), [1, 5]),
         (lambda w: w.scatter_sub(af.IndexedSlices(af.constant([1.0, 2.0], af.float64), [1, 1])), [1, -1]),
+        (lambda w: w.scatter_mul(slices([3.0, 2.0], [1, 1])), [1, 12]),
+        (lambda w: w.scatter_div(slices([4.0], [1])), [1, 0.5]),
+        (lambda w: w.scatter_min(slices([0.0, 7.0], [0, 1])), [0, 2]),
+        (lambda w: w.scatter_max(slices([0.0, 7.0], [0, 1])), [1, 7]),
+        (lambda w: w.scatter_nd_update([[1]], [7.0]), [1, 7]),
+        (lambda w: w.scatter_nd_add([[1], [1]], [7.0, 1.0]), [1, 10]),
+        (lambda w: w.scatter_nd_sub([[0]], [7.0]), [-6, 2]),
         (lambda w: af.scatter_update(w, 0, 9), [9, 2]),
         (lambda w: af.scatter_add(w, [0, 0, 1], [1, 2, 3]), [4, 5]),
         (lambda w: af.scatter_sub(w, [], np.zeros(0)), [1, 2]),
@@ -352,6 +363,26 @@ async def test_an_update_is_of_the_shape_of_the_variable_or_one_number(graph):
         with pytest.raises(af.errors.InvalidArgumentError, match=r"shape \[1\] cannot update 'w' of shape \[2\]"):
             await session.run(added, {delta: [1.0]})
         assert (await session.run(added, {delta: [0.0, 1.0]})).tolist() == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("update", "values"),
+    [(af.scatter_add, [b"a"]), (af.scatter_sub, [True]), (af.scatter_mul, [b"a"]), (af.scatter_max, [1j])],
+)
+def test_rows_without_arithmetic_are_refused(graph, update, values):
+    w = af.Variable(values)
+    with pytest.raises(TypeError, match="is not supported"):
+        update(w, [0], values)
+
+
+def test_a_variable_that_is_combined_on_read_is_not_trainable(graph):
+    v = af.Variable(1.0, synchronization=af.VariableSynchronization.ON_READ, aggregation=af.VariableAggregation.SUM)
+    assert (v.trainable, v.synchronization, v.aggregation) == (
+        False, af.VariableSynchronization.ON_READ, af.VariableAggregation.SUM,
+    )  # fmt: skip
+    v.set_shape([])
+    with pytest.raises(ValueError, match="not compatible"):
+        v.set_shape([3])
 
 
 async def test_rows_that_do_not_exist_are_named(session):

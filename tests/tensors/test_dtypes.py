@@ -107,6 +107,7 @@ def test_the_real_part_of_a_complex_dtype_is_a_float():
     assert dtypes.complex64.real is dtypes.complex64.real_dtype is dtypes.float32
     assert dtypes.int8.real is dtypes.int8.base_dtype is dtypes.int8
     assert dtypes.int8.is_compatible_with("int8")
+    assert (dtypes.string.is_numpy_compatible, dtypes.resource.is_numpy_compatible) == (True, False)
 
 
 # Dimension
@@ -138,6 +139,9 @@ def test_dimensions_refuse_what_is_no_size():
 def test_dimensions_merge_if_they_are_compatible():
     assert Dimension(None).merge_with(3) == Dimension(3).merge_with(None) == 3
     assert Dimension(3).is_compatible_with(None)
+    Dimension(3).assert_is_compatible_with(None)
+    with pytest.raises(ValueError, match="sizes 3 and 4 are not compatible"):
+        Dimension(3).assert_is_compatible_with(4)
     with pytest.raises(ValueError, match="dimensions 3 and 4 are not compatible"):
         Dimension(3).merge_with(4)
 

@@ -124,7 +124,9 @@ async def test_the_rate_has_the_dtype_it_was_given_in(graph):
     [
         (lambda: train.exponential_decay(0.1, None, 10, 0.9), ValueError, "needs the global_step"),
         (lambda: train.piecewise_constant(1, [1, 2], [0.1, 0.2]), ValueError, "2 boundaries need 3 values, not 2"),
-        (lambda: train.piecewise_constant(1, [1.5], [0.1, 0.2]), TypeError, "int32"),
+        (lambda: train.piecewise_constant(1, [1.5], [0.1, 0.2]), ValueError, "int32"),
+        (lambda: train.piecewise_constant(1, [1], [0.1, 2]), ValueError, "float32"),
+        (lambda: train.piecewise_constant([1, 2], [1], [0.1, 0.2]), ValueError, r"scalar, not of shape \[2\]"),
     ],
 )
 def test_what_is_no_schedule_is_refused_and_leaves_nothing(graph, build, error, text):

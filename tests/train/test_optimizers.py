@@ -409,6 +409,12 @@ async def test_gradients_can_be_changed_before_they_are_applied_and_none_is_left
         assert [value.tolist() for value in await session.run([a, b])] == [[2.0], [1.0]]
 
 
+def test_a_counter_that_the_loss_does_not_depend_on_does_not_hinder(graph):
+    w, counter = af.Variable([1.0, 2.0], name="w"), af.Variable(0, name="counter")
+    pairs = af.train.GradientDescentOptimizer(0.1).compute_gradients(af.reduce_sum(w))
+    assert [(gradient is None, variable) for gradient, variable in pairs] == [(False, w), (True, counter)]
+
+
 async def test_gated_gradients_may_be_slices(graph):
     table, w = af.Variable(np.ones((3, 2))), af.Variable(np.ones(2))
     loss = af.reduce_sum(table.sparse_read([1]) * w)
@@ -467,7 +473,8 @@ REFUSED = {
     ),
     "a loss of integers": (lambda w: OPTIMIZER.minimize(af.constant(1)), ValueError, "int32; an optimizer needs"),
     "a variable of integers": (
-        lambda w: OPTIMIZER.minimize(loss_of(w), var_list=[af.Variable(1, name="i")]), ValueError, "'i:0' has dtype",
+        lambda w: OPTIMIZER.minimize(loss_of(w), var_list=[af.Variable(1, name="i")]), ValueError,
+        "no gradient for any of the variables 'i:0'",
     ),
     "a gate that is none": (lambda w: OPTIMIZER.minimize(loss_of(w), gate_gradients=3), ValueError, "GATE_NONE"),
     "a function for a loss": (lambda w: OPTIMIZER.compute_gradients(lambda: 0.0), TypeError, "must be a tensor"),

@@ -511,3 +511,20 @@ async def test_a_path_is_needed(tmp_path):
         await session.run(model.init)
         with pytest.raises(ValueError, match="path"):
             await model.saver.save(session, "")
+
+
+async def test_a_missing_tensor_and_no_path_are_errors_of_their_own(tmp_path):
+    with af.Graph().as_default() as graph:
+        v, w = af.Variable(1.0, name="v"), af.Variable([1.0], name="w")
+        part, whole, other = af.train.Saver([v]), af.train.Saver([v, w]), af.train.Saver({"v": w})
+    async with af.Session(graph=graph) as session:
+        await session.run(v.initializer)
+        path = await part.save(session, tmp_path / "model")
+        with pytest.raises(af.errors.NotFoundError, match="none was restored: 'w' is missing"):
+            await whole.restore(session, path)
+        with pytest.raises(af.errors.InvalidArgumentError, match="'v' has the shape"):
+            await other.restore(session, path)
+        whole.set_last_checkpoints([path])
+        assert whole.last_checkpoints == [path]
+        with pytest.raises(ValueError, match="latest_checkpoint has found no checkpoint"):
+            await whole.restore(session, None)

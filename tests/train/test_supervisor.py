@@ -250,3 +250,11 @@ async def test_a_loss_that_concerns_no_variable_restores_none(simulated, tmp_pat
         (found,) = session.recoveries
         assert (found.steps, found.restored, found.repeated) == (0, (), ())
         assert await session.run(step) == 2
+
+
+def test_a_supervisor_has_tensorflows_older_names_too():
+    af.Variable(1.0)
+    supervisor = af.train.Supervisor()
+    assert not supervisor.ShouldStop()
+    supervisor.RequestStop()
+    assert supervisor.should_stop()

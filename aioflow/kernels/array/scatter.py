@@ -176,16 +176,21 @@ scatter_mul_variable: Final = _scatter(
     "scatter_mul_variable",
     _at("multiply"),
     "The rows `indices` are multiplied by `updates`, repeated ones repeatedly; the result is the new value.",
+    NUMERIC,
 )
 scatter_min_variable: Final = _scatter(
     "scatter_min_variable",
     _at("minimum"),
     "The rows `indices` hold the lesser of themselves and `updates`; the result is the variable's new value.",
+    FLOAT,
+    INTEGER,
 )
 scatter_max_variable: Final = _scatter(
     "scatter_max_variable",
     _at("maximum"),
     "The rows `indices` hold the greater of themselves and `updates`; the result is the variable's new value.",
+    FLOAT,
+    INTEGER,
 )
 
 
@@ -208,6 +213,7 @@ scatter_div_variable: Final = _scatter(
     "scatter_div_variable",
     _divide,
     "The rows `indices` are divided by `updates`, repeated ones repeatedly; the result is the variable's new value.",
+    NUMERIC,
 )
 
 

@@ -259,7 +259,9 @@ def _check(
     like = {name: _like(found, name, *wanted[name], name in reshape) for name in wanted}
     different = differences(found, {**beside, **like})
     if different:
-        raise errors.InvalidArgumentError(
+        missing = sum(name not in found.tensors for name in wanted)
+        kind = errors.NotFoundError if missing == len(different) else errors.InvalidArgumentError
+        raise kind(
             f"{os.fsdecode(source.path)!r} does not match the variables to restore; none was restored: "
             f"{'; '.join(different)}"
         )

@@ -27,7 +27,18 @@ from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.context import Context
 from aioflow.resources.containers import VariableState
 from aioflow.tensors import dtypes
-from aioflow.tensors.dtypes import NUMERIC, SCALAR, Array, DeviceKind, DType, Namespace, ResourceSpec, Spec, TensorShape
+from aioflow.tensors.dtypes import (
+    ANY,
+    NUMERIC,
+    SCALAR,
+    Array,
+    DeviceKind,
+    DType,
+    Namespace,
+    ResourceSpec,
+    Spec,
+    TensorShape,
+)
 from aioflow.waiting.mutex import Mutex, Ticket
 
 CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
@@ -229,11 +240,13 @@ assign_mul_variable: Final = _update(
 )
 
 
-def _scatter(name: str, change: Callable[[Namespace, Array, Array, Array], None], doc: str) -> Op[Tensor]:
-    """An op that changes rows of a variable: change(xp, value, indices, updates) in place."""
+def _scatter(
+    name: str, change: Callable[[Namespace, Array, Array, Array], None], doc: str, *families: frozenset[dtypes.DType]
+) -> Op[Tensor]:
+    """An op that changes rows of a variable of such a dtype: change(xp, value, indices, updates) in place."""
 
     def rule(handle: Spec, indices: Indices, updates: Spec) -> Spec:
-        item = _value_of(handle).same_dtype(updates)
+        item = _value_of(handle).only(*families).same_dtype(updates)
         indices.only(dtypes.INTEGER)
         if item.rank == 0:
             raise ValueError("a variable of rank 0 has no rows")
@@ -266,6 +279,7 @@ scatter_update_variable: Final = _scatter(
     "scatter_update_variable",
     _set_rows,
     "The rows `indices` of the variable hold `updates`; the result is its new value.",
+    ANY,
 )
 
 
@@ -289,11 +303,13 @@ scatter_add_variable: Final = _scatter(
     "scatter_add_variable",
     _at("add"),
     "The rows `indices` grow by `updates`, repeated ones repeatedly; the result is the variable's new value.",
+    NUMERIC,
 )
 scatter_sub_variable: Final = _scatter(
     "scatter_sub_variable",
     _at("subtract"),
     "The rows `indices` shrink by `updates`, repeated ones repeatedly; the result is the variable's new value.",
+    NUMERIC,
 )
 
 
