@@ -9,6 +9,7 @@ from aioflow.graph.building import transactional
 from aioflow.graph.convert import NumberLike, TensorLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.graph.operators import OPERATORS
+from aioflow.graph.params import renamed
 from aioflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from aioflow.kernels.array.arrays import reverse
 from aioflow.kernels.array.concat import concat
@@ -156,7 +157,7 @@ def sparse_reduce_sum(
 
 def _flags(axis: Axis, keepdims: bool | None, reduction_axes: Axis, keep_dims: bool | None) -> tuple[Axis, bool]:
     """Return the axes, and whether they stay with size 1; the last two are older names of the first two."""
-    return reduction_axes if axis is None else axis, bool(keepdims or keep_dims)
+    return renamed("axis", axis, reduction_axes), bool(renamed("keepdims", keepdims, keep_dims))
 
 
 # Element by element

@@ -118,3 +118,27 @@ def test_a_check_sees_constants_as_values_and_leaves_what_is_not_known_to_the_ru
         lambda: af.gather(af.placeholder(af.float32), [[4]]),
     ):
         assert build().op.type == "gather"
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda x: af.reduce_sum(x, 0, reduction_indices=0),
+        lambda x: af.reduce_max(x, reduction_indices=0, axis=0),
+        lambda x: af.reduce_mean(x, keepdims=True, keep_dims=True),
+        lambda x: af.argmax(x, axis=0, dimension=0),
+        lambda x: af.squeeze(x, [0], squeeze_dims=[0]),
+        lambda x: af.expand_dims(x, axis=0, dim=0),
+        lambda x: af.norm(x, keepdims=True, keep_dims=False),
+        lambda x: af.reduce_join(af.as_string(x), axis=0, reduction_indices=0),
+        lambda x: af.nn.softmax(x, axis=0, dim=0),
+        lambda x: af.nn.l2_normalize(x, axis=0, dim=0),
+        lambda x: af.nn.moments(x, [0], keepdims=True, keep_dims=True),
+        lambda x: af.nn.weighted_cross_entropy_with_logits(x, x, 1.0, targets=x),
+        lambda x: af.sparse_reduce_sum(af.SparseTensor([[0, 0]], [1], [1, 2]), axis=0, reduction_axes=0),
+        lambda x: af.sparse_split(sp_input=af.SparseTensor([[0, 0]], [1], [1, 2]), num_split=1, axis=0, split_dim=0),
+    ],
+)
+def test_an_argument_given_by_both_its_names_is_refused(build):
+    with pytest.raises(ValueError, match="is given by two names"):
+        build(af.placeholder(af.float32, [1, 2]))
