@@ -226,7 +226,16 @@ def resize_image_with_crop_or_pad(image: NumberLike, target_height: Size, target
     kept = [_least(target, size) for target, size in zip(targets, sizes, strict=True)]
     cropped = crop_to_bounding_box(tensor, *crops, *kept)
     top, left = [_half(-value) for value in spare]
-    return pad_to_bounding_box(cropped, top, left, target_height, target_width)
+    result = pad_to_bounding_box(cropped, top, left, target_height, target_width)
+    return _with_plane(result, targets)
+
+
+def _with_plane(image: Tensor, sizes: Sequence[Size]) -> Tensor:
+    """The image, of which the sizes that are known now are known in its shape."""
+    known = [size if isinstance(size, int) else None for size in sizes]
+    front = [] if image.shape.ndims == 3 else [None]
+    image.set_shape([*front, *known, None] if image.shape.ndims is not None else None)
+    return image
 
 
 resize_with_crop_or_pad = resize_image_with_crop_or_pad
@@ -347,7 +356,10 @@ def grayscale_to_rgb(images: NumberLike, name: str | None = None) -> Tensor:
         >>> await session.run(af.image.grayscale_to_rgb([[[0.5]]]))
         array([[[0.5, 0.5, 0.5]]], dtype=float32)
     """
-    return concat([convert_to_tensor(images)] * 3, -1, name=name or "grayscale_to_rgb")
+    value = convert_to_tensor(images)
+    if value.shape.ndims == 0 or value.shape[-1:].sizes not in (None, (1,), (None,)):
+        raise ValueError(f"the last axis of grayscale images has size 1, their shape is {value.shape}")
+    return concat([value] * 3, -1, name=name or "grayscale_to_rgb")
 
 
 @transactional

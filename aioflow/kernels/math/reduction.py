@@ -25,6 +25,7 @@ from aioflow.tensors.dtypes import (
     FLOAT,
     INTEGER,
     NUMERIC,
+    STRING,
     Array,
     DType,
     Namespace,
@@ -173,13 +174,13 @@ def _(xp: Namespace, node: NodeView) -> Reduce:
 
 @op
 def count_nonzero(input_tensor: Spec, axis: Axis = None, keepdims: bool | None = None, dtype: DType = int64) -> Spec:
-    """How many elements along the axes, all if None, are not 0 or not false.
+    """How many elements along the axes, all if None, are not 0, not false, or not the empty string.
 
     Examples:
         >>> await session.run(af.count_nonzero([[0, 1], [2, 3]]))
         np.int64(3)
     """
-    input_tensor.only(NUMERIC, BOOL)
+    input_tensor.only(NUMERIC, BOOL, STRING)
     return Spec(dtype, reduced(input_tensor, axis, keepdims)).only(NUMERIC)
 
 

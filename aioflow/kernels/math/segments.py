@@ -49,7 +49,7 @@ def add_rows(xp: Namespace, rows: Array, places: Array, count: int, dtype: DType
     flat = places.astype(np.intp).reshape(-1)
     if width != 1:
         flat = (flat[:, None] * width + np.arange(width)).reshape(-1)
-    sums = np.zeros(count * width, wide)
+    sums = np.full(count * width, b"", object) if wide.hasobject else np.zeros(count * width, wide)
     # One long index is five times as fast as an index of rows, and faster than sorting or counting for all sizes tried.
     np.add.at(sums, flat, rows.reshape(-1).astype(wide, copy=False))
     return sums.astype(dtype.np, copy=False).reshape((count, *each))
