@@ -142,3 +142,50 @@ def test_a_check_sees_constants_as_values_and_leaves_what_is_not_known_to_the_ru
 def test_an_argument_given_by_both_its_names_is_refused(build):
     with pytest.raises(ValueError, match="is given by two names"):
         build(af.placeholder(af.float32, [1, 2]))
+
+
+@pytest.mark.parametrize(
+    ("build", "known"),
+    [
+        (lambda x: af.nn.bias_add(x, [1.0] * 4), [None, None, 4]),
+        (lambda x: af.nn.bias_add(x, [1.0] * 4, "NCHW"), [None, 4, None]),
+        (lambda x: af.reverse_sequence(x, [1, 2], seq_axis=1), [2, None, None]),
+        (lambda x: af.matrix_set_diag(x, af.ones([2, 3])), [2, None, None]),
+        (lambda x: af.matrix_set_diag(af.placeholder(af.float32), af.ones([2, 3])), [2, None, None]),
+        (lambda x: af.image.crop_to_bounding_box(x, 0, 0, 5, 6), [5, 6, None]),
+        (lambda x: af.image.pad_to_bounding_box(x, 0, 0, 5, 6), [5, 6, None]),
+        (lambda x: af.image.grayscale_to_rgb(x), [None, None, 3]),
+    ],
+)
+def test_a_size_that_another_input_tells_is_known(build, known):
+    assert build(af.placeholder(af.float32, [None, None, None])).shape == known
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: af.clip_by_norm(af.ones([2]), 1.0, name="n"),
+        lambda: af.clip_by_average_norm(af.ones([2]), 1.0, name="n"),
+        lambda: af.image.rgb_to_grayscale(af.ones([2, 2, 3]), name="n"),
+        lambda: af.image.transpose(af.ones([2, 2, 3]), name="n"),
+    ],
+)
+def test_the_result_of_a_function_has_the_name_that_is_given(build):
+    assert build().op.name == "n"
+
+
+def test_the_form_of_a_name_is_checked_before_the_name_is_looked_up(graph):
+    with pytest.raises(ValueError, match="'x' names an operation; a tensor's name is 'x:0'"):
+        graph.get_tensor_by_name("x")
+    with pytest.raises(ValueError, match="'x:0' names a tensor; its operation's name is 'x'"):
+        graph.get_operation_by_name("x:0")
+    with pytest.raises(KeyError, match="no operation 'x'"):
+        graph.get_tensor_by_name("x:0")
+
+
+@pytest.mark.parametrize(
+    ("part", "rank"),
+    [(slice(2), 2), (slice(1, 4), 3), (slice(1, None), None), (slice(-2, None), None), (slice(0, 4, 2), None)],
+)
+def test_a_slice_of_a_shape_of_unknown_rank_has_the_length_that_it_tells(part, rank):
+    assert af.TensorShape(None)[part].ndims == rank
