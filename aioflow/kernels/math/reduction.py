@@ -36,6 +36,7 @@ from aioflow.tensors.dtypes import (
     int32,
     int64,
 )
+from aioflow.tensors.object_arrays import map_elements
 
 Reduce = Callable[[Array], Array]
 
@@ -192,7 +193,12 @@ dynamic_reduction(count_nonzero)
 @count_nonzero.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Reduce:
     (axes, keep), dtype = _bound(node), node.output_specs[0].dtype.np
-    return lambda x: xp.sum(x.astype(bool), axis=axes, keepdims=keep).astype(dtype)
+
+    def counted(x: Array) -> Array:
+        true = map_elements(bool, np.bool_, x) if x.dtype.hasobject else x.astype(bool)
+        return xp.sum(true, axis=axes, keepdims=keep).astype(dtype)
+
+    return counted
 
 
 # Products
