@@ -11,6 +11,7 @@ from typing import Any, Final
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import NumberLike, constant_value, convert_to_tensor
 from aioflow.graph.operation import Tensor
+from aioflow.graph.params import renamed
 from aioflow.kernels.array.arrays import reverse
 from aioflow.kernels.array.arrays import transpose as permuted
 from aioflow.kernels.array.concat import stack
@@ -418,7 +419,7 @@ def crop_and_resize(
         array([[ 0.,  3.],
                [12., 15.]], dtype=float32)
     """
-    which = box_indices if box_ind is None else box_ind
+    which = renamed("box_indices", box_ind, box_indices)
     if which is None or crop_size is None:
         raise ValueError("crop_and_resize needs box_ind and crop_size")
     if method not in ("bilinear", "nearest"):

@@ -378,7 +378,7 @@ def sparse_concat(
                [0, 5]], dtype=int32)
     """
     inputs = [_sparse(value) for value in ([sp_inputs] if isinstance(sp_inputs, SparseTensor) else sp_inputs)]
-    along = axis if concat_dim is None else concat_dim
+    along = renamed("axis", axis, concat_dim)
     if len(inputs) == 1:
         dtypes.normalise_axis(along, inputs[0].shape.ndims)
         return inputs[0]

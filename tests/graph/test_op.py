@@ -136,6 +136,11 @@ def test_a_check_sees_constants_as_values_and_leaves_what_is_not_known_to_the_ru
         lambda x: af.nn.moments(x, [0], keepdims=True, keep_dims=True),
         lambda x: af.nn.weighted_cross_entropy_with_logits(x, x, 1.0, targets=x),
         lambda x: af.sparse_reduce_sum(af.SparseTensor([[0, 0]], [1], [1, 2]), axis=0, reduction_axes=0),
+        lambda x: af.sparse_concat(0, [af.SparseTensor([[0, 0]], [1], [1, 2])], concat_dim=0),
+        lambda x: af.image.crop_and_resize(x, x, [0], [2, 2], box_indices=[0]),
+        lambda x: af.decode_raw("a", af.uint8, bytes="a"),
+        lambda x: af.strings.split(["a"], source=["a"]),
+        lambda x: af.nn.softmax_cross_entropy_with_logits_v2(x, x, axis=0, dim=0),
         lambda x: af.sparse_split(sp_input=af.SparseTensor([[0, 0]], [1], [1, 2]), num_split=1, axis=0, split_dim=0),
     ],
 )
