@@ -443,7 +443,7 @@ def deserialize_many_sparse(
     Args:
         serialized_sparse: [rows, 3].
         dtype: the dtype of the values.
-        rank: the rank of each row, so that it is known before the run.
+        rank: the rank of the batch, one more than that of each row, so that it is known before the run.
         name: the name of the operation.
 
     Raises:
@@ -456,5 +456,6 @@ def deserialize_many_sparse(
         array([[0, 5],
                [6, 0]], dtype=int32)
     """
-    indices, values, shape = string_kernels.unpack_sparse(serialized_sparse, as_dtype(dtype), rank, name=name)
+    each = None if rank is None else rank - 1
+    indices, values, shape = string_kernels.unpack_sparse(serialized_sparse, as_dtype(dtype), each, name=name)
     return SparseTensor(indices, values, shape)
