@@ -36,7 +36,7 @@ def test_every_dtype_comes_back(dtype):
         assert (indices.tolist(), shape.tolist()) == ([[0, 0, 1], [0, 2, 0]], [1, 3, 4])
         assert again.tolist() == ([b"a", b""] if dtype == "string" else values.tolist())
         assert again.dtype == af.as_dtype(dtype).np
-        assert deserialize_many_sparse([made], dtype, 2).shape.as_list() == [None, None, None]
+        assert deserialize_many_sparse([made], dtype, 3).shape.as_list() == [None, None, None]
 
 
 def test_rows_of_different_sizes_make_a_batch_of_the_greatest():
