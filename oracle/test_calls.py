@@ -36,6 +36,7 @@ EQUAL: dict[str, Build] = {
     "a count by an older name": lambda lib: lib.count_nonzero(input=[[0, 1]]),
     "a mean of integers": lambda lib: lib.unsorted_segment_mean([1, 2], [0, 0], 1),
     "repeats of unknown rank": lambda lib: lib.repeat([1, 2], fed(lib, [1, 2], None), axis=0),
+    "a mask as wide as the greatest length": lambda lib: [lib.sequence_mask([1, 3, 2]), lib.sequence_mask(2)],
     "channels told by a bias": lambda lib: lib.nn.bias_add(fed(lib), [1.0] * 4),
     "a batch told by lengths": lambda lib: lib.reverse_sequence(fed(lib), [1, 2], seq_axis=1),
     "a batch told by diagonals": lambda lib: lib.matrix_set_diag(fed(lib), lib.ones([2, 3])),
@@ -121,5 +122,5 @@ def test_results_have_the_same_names(call: Build) -> None:
 @pytest.mark.parametrize("call", REFUSED.values(), ids=REFUSED.keys())
 def test_both_refuse_the_same(call: Build) -> None:
     for lib in (tf, af):
-        with lib.Graph().as_default(), pytest.raises(ValueError):
+        with lib.Graph().as_default(), pytest.raises(ValueError, match=r"\w"):
             call(lib)

@@ -157,6 +157,8 @@ def test_an_argument_given_by_both_its_names_is_refused(build):
         (lambda x: af.reverse_sequence(x, [1, 2], seq_axis=1), [2, None, None]),
         (lambda x: af.matrix_set_diag(x, af.ones([2, 3])), [2, None, None]),
         (lambda x: af.matrix_set_diag(af.placeholder(af.float32), af.ones([2, 3])), [2, None, None]),
+        (lambda x: af.sequence_mask([1, 3, 2]), [3, 3]),
+        (lambda x: af.sequence_mask(af.shape(x)), [3, None]),
         (lambda x: af.image.crop_to_bounding_box(x, 0, 0, 5, 6), [5, 6, None]),
         (lambda x: af.image.pad_to_bounding_box(x, 0, 0, 5, 6), [5, 6, None]),
         (lambda x: af.image.grayscale_to_rgb(x), [None, None, 3]),
