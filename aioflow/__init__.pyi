@@ -2427,7 +2427,6 @@ def count_nonzero(
     *,
     keep_dims: builtins.bool | None = None,
     reduction_indices: int | Sequence[int] | None = None,
-    input: TensorLike,
 ) -> Tensor:
     """How many elements along the axes, all if None, are not 0, not false, or not the empty string.
 

@@ -85,7 +85,7 @@ _SHOWN_OLD_NAMES: Final = {
     "dimension": ("argmax", "argmin"),
     "squeeze_dims": ("squeeze",),
     "dim": ("softmax", "log_softmax"),
-    "input": ("count_nonzero",),
+    "input": (),
 }
 """The ops that show an old name, where it is not for every reduction."""
 

@@ -20,7 +20,7 @@ from typing import Any, Final, NewType
 import aioflow
 from aioflow.graph.convert import NumberLike, TensorLike, TextLike
 from aioflow.graph.op import Op
-from aioflow.graph.params import OLD_NAMES, Param
+from aioflow.graph.params import Param
 from aioflow.lazy import Face
 from aioflow.tensors.dtypes import UNKNOWN, DType, Spec, TensorShape, complex64, float32, int32, string
 from aioflow.tensors.dtypes import DTypeLike as DTypeLike
@@ -108,9 +108,7 @@ def _parameters(
             yield "*"
         annotation = _text(p.annotation, shadowed)
         if p.annotation is TensorLike or annotation == "Sequence[TensorLike]":
-            annotation = annotation.replace(
-                "TensorLike", narrow[OLD_NAMES.get(p.name, p.name) if keywords else p.name].__name__
-            )
+            annotation = annotation.replace("TensorLike", narrow[p.name].__name__)
         yield f"{p.name}: {annotation}" + ("" if p.default is p.empty else f" = {_default(p.default)}")
 
 
