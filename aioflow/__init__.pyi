@@ -776,8 +776,10 @@ def stop_gradient(input: TensorLike, name: str | None = None) -> Tensor:
     """
 
 
-def scatter_nd(indices: NumberLike, updates: NumberLike, shape: NumberLike, name: str | None = None) -> Tensor:
+def scatter_nd(indices: NumberLike, updates: TensorLike, shape: NumberLike, name: str | None = None) -> Tensor:
     """Zeros of that shape, with `updates` added at the positions along the last axis of `indices`.
+
+    Bools begin as false, and are joined by `or`; strings begin empty, and are joined in their order.
 
     Examples:
         >>> await session.run(af.scatter_nd([[1], [3]], [10, 20], [5]))
@@ -2439,7 +2441,7 @@ def argmin(
 
 
 def count_nonzero(
-    input_tensor: NumberLike,
+    input_tensor: TensorLike,
     axis: int | Sequence[int] | None = None,
     keepdims: builtins.bool | None = None,
     dtype: DTypeLike = ...,
@@ -2448,7 +2450,7 @@ def count_nonzero(
     keep_dims: builtins.bool | None = None,
     reduction_indices: int | Sequence[int] | None = None,
 ) -> Tensor:
-    """How many elements along the axes, all if None, are not 0 or not false.
+    """How many elements along the axes, all if None, are not 0, not false, or not the empty string.
 
     Examples:
         >>> await session.run(af.count_nonzero([[0, 1], [2, 3]]))

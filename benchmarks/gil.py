@@ -158,6 +158,8 @@ def cases(af: Any, count: int) -> dict[str, Case]:
             lambda x: [x[1:, ::2], af.slice(x, [1, 1], [-1, 3]), af.strided_slice(x, [0, 1], [9, 9], [2, 2])], (rows,)
         ),
         "gather_nd of strings": Case(lambda x: af.gather_nd(x, integers[:, None]), (texts,)),
+        "scatter_nd of strings": Case(lambda x: af.scatter_nd(integers[:, None] // 2, x, [count]), (texts,)),
+        "count_nonzero of strings": Case(af.count_nonzero, (texts,)),
         "reverse_sequence of strings": Case(lambda x: af.reverse_sequence(x, np.full(len(rows), 5), 1, 0), (rows,)),
         "random_shuffle of strings": Case(lambda x: af.random_shuffle(x, seed=1), (texts,)),
         "roll of strings": Case(lambda x: af.roll(x, 5, 0), (texts,)),

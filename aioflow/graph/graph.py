@@ -126,16 +126,16 @@ class Graph:
     def _by_text(self, name: str, allow_tensor: bool, allow_operation: bool) -> Tensor | Operation:
         operation, colon, index = name.partition(":")
         found = self._by_name.get(operation)
+        if not colon and not allow_operation:
+            raise ValueError(f"{name!r} names an operation; a tensor's name is '{name}:0'")
+        if colon and not allow_tensor:
+            raise ValueError(f"{name!r} names a tensor; its operation's name is {operation!r}")
         if found is None:
             raise KeyError(f"the graph has no operation {operation!r}" + (f" (asked for {name!r})" if colon else ""))
         if not colon:
-            if not allow_operation:
-                raise ValueError(f"{name!r} names an operation; a tensor's name is '{name}:0'")
             return found
         if not index.isdecimal():
             raise ValueError(f"{name!r} is not a tensor's name; write op:index")
-        if not allow_tensor:
-            raise ValueError(f"{name!r} names a tensor; its operation's name is {operation!r}")
         if int(index) >= len(found.outputs):
             raise KeyError(f"{operation!r} has {len(found.outputs)} outputs; there is no {name!r}")
         return found.outputs[int(index)]

@@ -23,7 +23,7 @@ from aioflow.graph.gpu_dtypes import gpu_computes
 from aioflow.graph.graph import Graph
 from aioflow.graph.kernel import Kernel
 from aioflow.graph.operation import Attrs, Operation, Tensor, user_line
-from aioflow.graph.params import OLD_NAMES, Prefer, attribute_of, names_of, params_of, signature_of
+from aioflow.graph.params import OLD_NAMES, Prefer, attribute_of, names_of, params_of, renamed, signature_of
 from aioflow.graph.params import Indices as Indices
 from aioflow.graph.params import Ints as Ints
 from aioflow.graph.params import T as T
@@ -244,7 +244,8 @@ class Op(Generic[R]):
         elif len(args) > len(self._names) or not given.keys().isdisjoint(kwargs):
             self._reject(args, kwargs)
         for key, value in kwargs.items():
-            given[key if key in self._names else OLD_NAMES.get(key, key)] = value
+            own = key if key in self._names else OLD_NAMES.get(key, key)
+            given[own] = renamed(own, given[own], value) if own in given else value
         values = []
         for param in self.params:
             if param.name in given:

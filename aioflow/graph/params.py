@@ -69,14 +69,23 @@ OLD_NAMES: Final = {
     "dimension": "axis",
     "squeeze_dims": "axis",
     "dim": "axis",
+    "input": "input_tensor",
 }
 """Deprecated parameter names that TensorFlow 1.15 still accepts."""
+
+
+def renamed(name: str, first: Any, second: Any) -> Any:
+    """Return the argument that is given by one of the two names of a parameter. ValueError if both are given."""
+    if first is not None and second is not None:
+        raise ValueError(f"{name!r} is given by two names, as {first!r} and as {second!r}: leave out the older name")
+    return second if first is None else first
 
 
 _SHOWN_OLD_NAMES: Final = {
     "dimension": ("argmax", "argmin"),
     "squeeze_dims": ("squeeze",),
     "dim": ("softmax", "log_softmax"),
+    "input": (),
 }
 """The ops that show an old name, where it is not for every reduction."""
 

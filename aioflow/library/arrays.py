@@ -112,8 +112,8 @@ def repeat(input: TensorLike, repeats: TensorLike, axis: int | None = None, name
     """
     value, times = convert_to_tensor(input), convert_to_tensor(repeats, preferred_dtype=dtypes.int32)
     Spec(times.dtype).only(INTEGER)
-    if times.spec.rank not in (0, 1):
-        raise ValueError(f"repeats must be known to be a scalar or a vector, its shape is {times.shape}")
+    if times.spec.rank not in (0, 1, None):
+        raise ValueError(f"repeats must be a scalar or a vector, its shape is {times.shape}")
     if axis is None:
         value, axis = reshape(value, [-1]), 0
     axis = value.spec.axis(axis)

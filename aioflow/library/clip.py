@@ -32,13 +32,13 @@ def clip_by_norm(
         >>> await session.run(af.clip_by_norm([3.0, 4.0], 1.0))
         array([0.6, 0.8], dtype=float32)
     """
-    with name_scope(name, "clip_by_norm"):
+    with name_scope(name, "clip_by_norm") as scope:
         values = _values(t)
         squares = reduce_sum(values * values, axes, keepdims=True)
         positive = squares > 0
         norm = where(positive, sqrt(where(positive, squares, squares + 1.0)), squares)  # no NaN gradient at zero
         bound = convert_to_tensor(clip_norm, values.dtype)
-        clipped = identity(values * bound / maximum(norm, bound))
+        clipped = identity(values * bound / maximum(norm, bound), name=scope)
         return _restore_shape(t, values, clipped)
 
 
@@ -95,12 +95,11 @@ def clip_by_average_norm(t: NumberLike, clip_norm: NumberLike, name: str | None 
         >>> await session.run(af.clip_by_average_norm([3.0, 4.0], 1.0))
         array([1.2, 1.6], dtype=float32)
     """
-    with name_scope(name, "clip_by_average_norm"):
+    with name_scope(name, "clip_by_average_norm") as scope:
         values = convert_to_tensor(t)
         count = cast(size(values), values.dtype)
         clipped = clip_by_norm(values, convert_to_tensor(clip_norm, values.dtype) * count)
-        assert isinstance(clipped, Tensor)
-        return clipped
+        return identity(clipped, name=scope)
 
 
 def _values(t: NumberLike | IndexedSlices) -> Tensor:

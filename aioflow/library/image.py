@@ -19,14 +19,15 @@ _face = Face(__name__, {
         "non_max_suppression_padded non_max_suppression_with_scores"
     ),
     "aioflow.library.image_color": (
-        "adjust_brightness adjust_contrast adjust_gamma adjust_hue adjust_saturation convert_image_dtype hsv_to_rgb "
-        "image_gradients psnr random_brightness random_contrast random_flip_left_right random_flip_up_down random_hue "
-        "random_saturation rgb_to_hsv rgb_to_yiq rgb_to_yuv sobel_edges total_variation yiq_to_rgb yuv_to_rgb"
+        "adjust_brightness adjust_contrast adjust_gamma adjust_hue adjust_saturation convert_image_dtype "
+        "grayscale_to_rgb hsv_to_rgb image_gradients psnr random_brightness random_contrast random_flip_left_right "
+        "random_flip_up_down random_hue random_saturation rgb_to_grayscale rgb_to_hsv rgb_to_yiq rgb_to_yuv "
+        "sobel_edges total_variation yiq_to_rgb yuv_to_rgb"
     ),
     "aioflow.library.image_geometry": (
         "ResizeMethod central_crop crop_and_resize crop_to_bounding_box extract_patches flip_left_right flip_up_down "
-        "grayscale_to_rgb pad_to_bounding_box per_image_standardization resize resize_image_with_crop_or_pad "
-        "resize_image_with_pad resize_images resize_with_crop_or_pad rgb_to_grayscale rot90 transpose transpose_image"
+        "pad_to_bounding_box per_image_standardization resize resize_image_with_crop_or_pad "
+        "resize_image_with_pad resize_images resize_with_crop_or_pad rot90 transpose transpose_image"
     ),
     "aioflow.library.image_jpeg": "adjust_jpeg_quality random_jpeg_quality",
     "aioflow.library.image_parts": "extract_glimpse sample_distorted_bounding_box",

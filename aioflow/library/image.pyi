@@ -27,6 +27,7 @@ from aioflow.library.image_color import adjust_gamma as adjust_gamma
 from aioflow.library.image_color import adjust_hue as adjust_hue
 from aioflow.library.image_color import adjust_saturation as adjust_saturation
 from aioflow.library.image_color import convert_image_dtype as convert_image_dtype
+from aioflow.library.image_color import grayscale_to_rgb as grayscale_to_rgb
 from aioflow.library.image_color import hsv_to_rgb as hsv_to_rgb
 from aioflow.library.image_color import image_gradients as image_gradients
 from aioflow.library.image_color import psnr as psnr
@@ -36,6 +37,7 @@ from aioflow.library.image_color import random_flip_left_right as random_flip_le
 from aioflow.library.image_color import random_flip_up_down as random_flip_up_down
 from aioflow.library.image_color import random_hue as random_hue
 from aioflow.library.image_color import random_saturation as random_saturation
+from aioflow.library.image_color import rgb_to_grayscale as rgb_to_grayscale
 from aioflow.library.image_color import rgb_to_hsv as rgb_to_hsv
 from aioflow.library.image_color import rgb_to_yiq as rgb_to_yiq
 from aioflow.library.image_color import rgb_to_yuv as rgb_to_yuv
@@ -50,7 +52,6 @@ from aioflow.library.image_geometry import crop_to_bounding_box as crop_to_bound
 from aioflow.library.image_geometry import extract_patches as extract_patches
 from aioflow.library.image_geometry import flip_left_right as flip_left_right
 from aioflow.library.image_geometry import flip_up_down as flip_up_down
-from aioflow.library.image_geometry import grayscale_to_rgb as grayscale_to_rgb
 from aioflow.library.image_geometry import pad_to_bounding_box as pad_to_bounding_box
 from aioflow.library.image_geometry import per_image_standardization as per_image_standardization
 from aioflow.library.image_geometry import resize as resize
@@ -58,7 +59,6 @@ from aioflow.library.image_geometry import resize_image_with_crop_or_pad as resi
 from aioflow.library.image_geometry import resize_image_with_pad as resize_image_with_pad
 from aioflow.library.image_geometry import resize_images as resize_images
 from aioflow.library.image_geometry import resize_with_crop_or_pad as resize_with_crop_or_pad
-from aioflow.library.image_geometry import rgb_to_grayscale as rgb_to_grayscale
 from aioflow.library.image_geometry import rot90 as rot90
 from aioflow.library.image_geometry import transpose as transpose
 from aioflow.library.image_geometry import transpose_image as transpose_image

@@ -17,7 +17,7 @@ from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.arrays import reverse
 from aioflow.kernels.array.concat import concat, stack, unstack
-from aioflow.kernels.array.constants import zeros_like
+from aioflow.kernels.array.constants import identity, zeros_like
 from aioflow.kernels.array.pad import pad
 from aioflow.kernels.array.select import select, where
 from aioflow.kernels.array.shapes import reshape, shape
@@ -428,3 +428,38 @@ def random_hue(image: NumberLike, max_delta: float, seed: int | None = None) -> 
     if not 0 <= max_delta <= 0.5:
         raise ValueError(f"max_delta must be from 0 to 0.5, not {max_delta}")
     return adjust_hue(image, random_uniform([], -max_delta, max_delta, seed=seed))
+
+
+# Grayscale
+
+
+@transactional
+def rgb_to_grayscale(images: NumberLike, name: str | None = None) -> Tensor:
+    """Return the brightness of each pixel, 0.2989 red, 0.5870 green and 0.1140 blue, as one channel.
+
+    Examples:
+        >>> await session.run(af.image.rgb_to_grayscale([[[1.0, 1.0, 1.0]]]))
+        array([[[0.99990004]]], dtype=float32)
+    """
+    with name_scope(name, "rgb_to_grayscale", [images]) as scope:
+        tensor = an_image(images)
+        floats = as_floats(tensor)
+        weights = convert_to_tensor([0.2989, 0.5870, 0.1140], floats.dtype)
+        gray = convert_image_dtype(reduce_sum(floats * weights, -1, keepdims=True), tensor.dtype)
+        return identity(gray, name=scope)
+
+
+def grayscale_to_rgb(images: NumberLike, name: str | None = None) -> Tensor:
+    """Repeat the one channel of the images three times.
+
+    Examples:
+        >>> await session.run(af.image.grayscale_to_rgb([[[0.5]]]))
+        array([[[0.5, 0.5, 0.5]]], dtype=float32)
+    """
+    value = convert_to_tensor(images)
+    if value.shape.ndims == 0 or value.shape[-1:].sizes not in (None, (1,), (None,)):
+        raise ValueError(f"the last axis of grayscale images has size 1, their shape is {value.shape}")
+    result = concat([value] * 3, -1, name=name or "grayscale_to_rgb")
+    if value.shape.sizes is not None:
+        result.set_shape([*value.shape.sizes[:-1], 3])
+    return result

@@ -11,9 +11,10 @@ from typing import Any, Final
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import NumberLike, constant_value, convert_to_tensor
 from aioflow.graph.operation import Tensor
+from aioflow.graph.params import renamed
 from aioflow.kernels.array.arrays import reverse
 from aioflow.kernels.array.arrays import transpose as permuted
-from aioflow.kernels.array.concat import concat, stack
+from aioflow.kernels.array.concat import stack
 from aioflow.kernels.array.constants import identity, stop_gradient
 from aioflow.kernels.array.gather import ensure_index, gather_nd
 from aioflow.kernels.array.pad import pad
@@ -30,7 +31,7 @@ from aioflow.kernels.math.reduction import reduce_mean, reduce_sum
 from aioflow.kernels.math.rounding import clip_by_value, floor
 from aioflow.kernels.nn.patches import extract_image_patches
 from aioflow.library.control import name_scope
-from aioflow.library.image_color import an_image, as_floats, convert_image_dtype
+from aioflow.library.image_color import an_image
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import FLOAT, float32, float64, int32
 
@@ -147,7 +148,8 @@ def crop_to_bounding_box(
         return part
     batch = tensor.shape.ndims - 3
     begin = [*[0] * batch, _as_int32(offset_height), _as_int32(offset_width), 0]
-    return part_of(tensor, begin, [*[-1] * batch, _as_int32(target_height), _as_int32(target_width), -1])
+    part = part_of(tensor, begin, [*[-1] * batch, _as_int32(target_height), _as_int32(target_width), -1])
+    return _with_plane(part, (target_height, target_width))
 
 
 def _as_int32(size: Size) -> Size:
@@ -184,7 +186,8 @@ def pad_to_bounding_box(
         [offset_width, target_width - offset_width - width],
         [0, 0],
     ]
-    return pad(tensor, borders if tensor.shape.ndims == 3 else [[0, 0], *borders])
+    padded = pad(tensor, borders if tensor.shape.ndims == 3 else [[0, 0], *borders])
+    return _with_plane(padded, (target_height, target_width))
 
 
 @transactional
@@ -229,6 +232,14 @@ def resize_image_with_crop_or_pad(image: NumberLike, target_height: Size, target
     return pad_to_bounding_box(cropped, top, left, target_height, target_width)
 
 
+def _with_plane(image: Tensor, sizes: Sequence[Size]) -> Tensor:
+    """The image, of which the sizes that are known now are known in its shape."""
+    known = [size if isinstance(size, int) else None for size in sizes]
+    front = [] if image.shape.ndims == 3 else [None]
+    image.set_shape([*front, *known, None] if image.shape.ndims is not None else None)
+    return image
+
+
 resize_with_crop_or_pad = resize_image_with_crop_or_pad
 
 
@@ -267,7 +278,7 @@ def flip_up_down(image: NumberLike) -> Tensor:
 
 
 @transactional
-def transpose_image(image: NumberLike) -> Tensor:
+def transpose_image(image: NumberLike, name: str | None = None) -> Tensor:
     """Exchange rows and columns.
 
     Examples:
@@ -278,7 +289,7 @@ def transpose_image(image: NumberLike) -> Tensor:
     tensor = an_image(image)
     if tensor.shape.ndims is None:
         raise ValueError("the rank of the image must be known to transpose it")
-    return permuted(tensor, [1, 0, 2] if tensor.shape.ndims == 3 else [0, 2, 1, 3])
+    return permuted(tensor, [1, 0, 2] if tensor.shape.ndims == 3 else [0, 2, 1, 3], name=name or "transpose_image")
 
 
 @transactional
@@ -323,31 +334,6 @@ def per_image_standardization(image: NumberLike) -> Tensor:
         count = reduce_sum(off * 0 + 1, [-3, -2, -1], keepdims=True)
         variance = reduce_mean(off * off, [-3, -2, -1], keepdims=True)
         return divide(off, sqrt(maximum(variance, 1 / count)), name=scope)
-
-
-@transactional
-def rgb_to_grayscale(images: NumberLike, name: str | None = None) -> Tensor:
-    """Return the brightness of each pixel, 0.2989 red, 0.5870 green and 0.1140 blue, as one channel.
-
-    Examples:
-        >>> await session.run(af.image.rgb_to_grayscale([[[1.0, 1.0, 1.0]]]))
-        array([[[0.99990004]]], dtype=float32)
-    """
-    with name_scope(name, "rgb_to_grayscale", [images]):
-        tensor = an_image(images)
-        floats = as_floats(tensor)
-        weights = convert_to_tensor([0.2989, 0.5870, 0.1140], floats.dtype)
-        return convert_image_dtype(reduce_sum(floats * weights, -1, keepdims=True), tensor.dtype)
-
-
-def grayscale_to_rgb(images: NumberLike, name: str | None = None) -> Tensor:
-    """Repeat the one channel of the images three times.
-
-    Examples:
-        >>> await session.run(af.image.grayscale_to_rgb([[[0.5]]]))
-        array([[[0.5, 0.5, 0.5]]], dtype=float32)
-    """
-    return concat([convert_to_tensor(images)] * 3, -1, name=name or "grayscale_to_rgb")
 
 
 @transactional
@@ -433,7 +419,7 @@ def crop_and_resize(
         array([[ 0.,  3.],
                [12., 15.]], dtype=float32)
     """
-    which = box_indices if box_ind is None else box_ind
+    which = renamed("box_indices", box_ind, box_indices)
     if which is None or crop_size is None:
         raise ValueError("crop_and_resize needs box_ind and crop_size")
     if method not in ("bilinear", "nearest"):

@@ -7,6 +7,7 @@ from typing import Any
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
+from aioflow.graph.params import renamed
 from aioflow.kernels.array.constants import identity, ones_like
 from aioflow.kernels.array.pad import pad
 from aioflow.kernels.array.shapes import expand_dims, squeeze
@@ -54,7 +55,7 @@ def depthwise_conv2d(
         >>> af.nn.depthwise_conv2d(af.ones([1, 3, 3, 2]), af.ones([2, 2, 2, 1]), [1, 1, 1, 1], "VALID").shape
         TensorShape([1, 2, 2, 2])
     """
-    distances = dilations if rate is None else rate
+    distances = renamed("dilations", rate, dilations)
     return depthwise_conv2d_native(
         input, filter, strides, padding, data_format or "NHWC", 1 if distances is None else distances, name=name
     )
@@ -140,7 +141,7 @@ def convolution(
     """
     window = convert_to_tensor(either(filter, filters, "filter, filters"))
     steps = 1 if strides is None else _numbers(strides)
-    rates = dilations if dilation_rate is None else dilation_rate
+    rates = renamed("dilations", dilation_rate, dilations)
     distances = 1 if rates is None else _numbers(rates)
     label = name or "convolution"
     if window.shape.ndims == 3:

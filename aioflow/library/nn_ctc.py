@@ -3,6 +3,7 @@
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
+from aioflow.graph.params import renamed
 from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels.array.arrays import transpose
 from aioflow.kernels.array.concat import concat, stack
@@ -56,7 +57,7 @@ def ctc_loss(
         >>> await session.run(af.nn.ctc_loss(labels, af.zeros([3, 1, 3]), [3]))  # 5 of 27 paths
         array([1.6863991], dtype=float32)
     """
-    scores = inputs if logits is None else logits
+    scores = renamed("logits", inputs, logits)
     if not isinstance(labels, SparseTensor):
         raise TypeError(f"labels are a SparseTensor, not {type(labels).__name__}; ctc_loss_v2 takes dense labels")
     if scores is None or sequence_length is None:

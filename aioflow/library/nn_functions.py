@@ -11,6 +11,7 @@ from aioflow.graph.composed import dispatching
 from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.graph.operators import OPERATORS
+from aioflow.graph.params import renamed
 from aioflow.kernels.array.concat import concat
 from aioflow.kernels.array.constants import constant, zeros_like
 from aioflow.kernels.array.select import where
@@ -129,7 +130,7 @@ def moments(
         wide = cast(value, float32) if value.dtype in NARROW else value
         mean = reduce_mean(wide, axes, keepdims=True)
         variance = reduce_mean(squared_difference(wide, mean), axes, keepdims=True)
-        if not (keepdims or keep_dims):
+        if not renamed("keepdims", keepdims, keep_dims):
             mean, variance = squeeze(mean, axes), squeeze(variance, axes)
         return cast(mean, value.dtype), cast(variance, value.dtype)
 
@@ -175,7 +176,7 @@ def l2_normalize(
     with name_scope(name, "l2_normalize", [x]) as scope:
         value = convert_to_tensor(x)
         squares = real(value * conj(value)) if value.dtype.is_complex else square(value)
-        total = reduce_sum(squares, dim if axis is None else axis, keepdims=True)
+        total = reduce_sum(squares, renamed("axis", axis, dim), keepdims=True)
         return multiply(value, cast(rsqrt(maximum(total, epsilon)), value.dtype), name=scope)
 
 
@@ -218,7 +219,7 @@ def weighted_cross_entropy_with_logits(
         >>> await session.run(losses)
         array([1.3862944], dtype=float32)
     """
-    truth = targets if labels is None else labels
+    truth = renamed("labels", labels, targets)
     if truth is None or logits is None or pos_weight is None:
         raise ValueError("weighted_cross_entropy_with_logits needs labels, logits and pos_weight")
     with name_scope(name, "logistic_loss", [logits, truth]) as scope:
@@ -427,7 +428,7 @@ def sufficient_statistics(
         moved = None if shift is None else convert_to_tensor(shift, value.dtype)
         off = value if moved is None else subtract(value, moved)
         squares = square(value) if moved is None else squared_difference(value, moved)
-        keep = keepdims or keep_dims
+        keep = renamed("keepdims", keepdims, keep_dims)
         total, of_squares = (reduce_sum(values, axes, keepdims=keep) for values in (off, squares))
         return _count(value, axes, total), total, of_squares, moved
 
@@ -486,7 +487,7 @@ def weighted_moments(
         total = reduce_sum(each, axes, keepdims=True)
         mean = reduce_sum(times * wide, axes, keepdims=True) / total
         variance = reduce_sum(times * squared_difference(wide, mean), axes, keepdims=True) / total
-        if not (keepdims or keep_dims):
+        if not renamed("keepdims", keepdims, keep_dims):
             dropped = list(range(wide.shape.ndims)) if axes is None and wide.shape.ndims is not None else axes
             mean, variance = squeeze(mean, dropped), squeeze(variance, dropped)
         return cast(mean, value.dtype), cast(variance, value.dtype)

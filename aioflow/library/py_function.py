@@ -61,18 +61,22 @@ def _decorated(func: Callable[..., Any], Tout: Any, name: str | None) -> Callabl
     return call
 
 
+def _as_value(array: Any) -> Value:
+    return np.asarray(array, object if isinstance(array, bytes) else None).view(Value)
+
+
 def _with_values(func: Named) -> Named:
     """The function with its arguments as values; the name of a function stays."""
     if not callable(func):
         return func
     if inspect.iscoroutinefunction(func) or inspect.iscoroutinefunction(type(func).__call__):
 
-        async def wait(*arrays: npt.NDArray[Any]) -> Any:
-            return await func(*[array.view(Value) for array in arrays])
+        async def wait(*arrays: Any) -> Any:
+            return await func(*[_as_value(array) for array in arrays])
 
         return functools.update_wrapper(wait, func)
 
-    def call(*arrays: npt.NDArray[Any]) -> Any:
-        return func(*[array.view(Value) for array in arrays])
+    def call(*arrays: Any) -> Any:
+        return func(*[_as_value(array) for array in arrays])
 
     return functools.update_wrapper(call, func)

@@ -2,19 +2,21 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from aioflow.graph.building import get_default_graph
 from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import concat
-from aioflow.kernels.array.constants import zeros
+from aioflow.kernels.array.constants import identity, zeros
 from aioflow.kernels.array.shapes import shape
 from aioflow.kernels.linalg.matmul import matmul
-from aioflow.kernels.math.elementwise import tanh
-from aioflow.kernels.nn.activation import bias_add
+from aioflow.kernels.math.elementwise import exp, sigmoid, tanh
+from aioflow.kernels.nn.activation import bias_add, elu, relu, selu, softplus, softsign
+from aioflow.kernels.nn.softmax import softmax
 from aioflow.library.control import name_scope
+from aioflow.library.nn_functions import hard_sigmoid
 from aioflow.library.variable_scope import Reuse, VariableScope, get_variable, variable_scope
 from aioflow.library.variables import Variable
 from aioflow.tensors import nest
@@ -243,8 +245,27 @@ def checked_units(num_units: Any, what: str = "num_units") -> int:
     return int(num_units)
 
 
-def checked_activation(activation: Activation | None) -> Activation:
-    """Return the activation function of a cell, by default `tanh`."""
+_ACTIVATIONS: Final[dict[str, Activation]] = {
+    "elu": elu,
+    "exponential": exp,
+    "hard_sigmoid": hard_sigmoid,
+    "linear": identity,
+    "relu": relu,
+    "selu": selu,
+    "sigmoid": sigmoid,
+    "softmax": softmax,
+    "softplus": softplus,
+    "softsign": softsign,
+    "tanh": tanh,
+}
+
+
+def checked_activation(activation: Activation | str | None) -> Activation:
+    """Return the activation function of a cell, given itself or by its name; `tanh` by default."""
+    if isinstance(activation, str):
+        if activation not in _ACTIVATIONS:
+            raise ValueError(f"{activation!r} is no activation; the names are {', '.join(_ACTIVATIONS)}")
+        return _ACTIVATIONS[activation]
     if activation is not None and not callable(activation):
         raise TypeError(f"activation must be a function of a tensor, as af.nn.relu, not {activation!r}")
     return tanh if activation is None else activation

@@ -28,7 +28,7 @@ class BasicRNNCell(RNNCell):
 
     Args:
         num_units: the size of the output and of the state.
-        activation: `tanh` by default.
+        activation: a function, or the name of one, such as "relu"; `tanh` by default.
         reuse: see RNNCell.
         name: see RNNCell.
         dtype: see RNNCell.
@@ -43,7 +43,7 @@ class BasicRNNCell(RNNCell):
     def __init__(
         self,
         num_units: int,
-        activation: Activation | None = None,
+        activation: Activation | str | None = None,
         reuse: Reuse = None,
         name: str | None = None,
         dtype: Any = None,
@@ -83,7 +83,7 @@ class GRUCell(RNNCell):
 
     Args:
         num_units: the size of the output and of the state.
-        activation: `tanh` by default.
+        activation: a function, or the name of one, such as "relu"; `tanh` by default.
         reuse: see RNNCell.
         kernel_initializer: initializer of both kernels.
         bias_initializer: initializer of both biases; by default ones for the gates and zeros for the candidate.
@@ -100,7 +100,7 @@ class GRUCell(RNNCell):
     def __init__(
         self,
         num_units: int,
-        activation: Activation | None = None,
+        activation: Activation | str | None = None,
         reuse: Reuse = None,
         kernel_initializer: Initializer | None = None,
         bias_initializer: Initializer | None = None,
@@ -173,7 +173,7 @@ class BasicLSTMCell(RNNCell):
         num_units: the size of c and h.
         forget_bias: added to the gate that keeps the memory, so that at first little is forgotten.
         state_is_tuple: whether the state is an LSTMStateTuple; else c and h are concatenated in one tensor.
-        activation: `tanh` by default.
+        activation: a function, or the name of one, such as "relu"; `tanh` by default.
         reuse: see RNNCell.
         name: see RNNCell.
         dtype: see RNNCell.
@@ -190,7 +190,7 @@ class BasicLSTMCell(RNNCell):
         num_units: int,
         forget_bias: float = 1.0,
         state_is_tuple: bool = True,
-        activation: Activation | None = None,
+        activation: Activation | str | None = None,
         reuse: Reuse = None,
         name: str | None = None,
         dtype: Any = None,
@@ -290,7 +290,7 @@ class LSTMCell(BasicLSTMCell):
         num_proj_shards: for compatibility.
         forget_bias: added to the gate that keeps the memory, so that at first little is forgotten.
         state_is_tuple: whether the state is an LSTMStateTuple; else c and h are concatenated in one tensor.
-        activation: `tanh` by default.
+        activation: a function, or the name of one, such as "relu"; `tanh` by default.
         reuse: see RNNCell.
         name: see RNNCell.
         dtype: see RNNCell.
@@ -314,7 +314,7 @@ class LSTMCell(BasicLSTMCell):
         num_proj_shards: int | None = None,
         forget_bias: float = 1.0,
         state_is_tuple: bool = True,
-        activation: Activation | None = None,
+        activation: Activation | str | None = None,
         reuse: Reuse = None,
         name: str | None = None,
         dtype: Any = None,

@@ -9,6 +9,7 @@ from aioflow.graph.building import transactional
 from aioflow.graph.convert import NumberLike, TensorLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.graph.operators import OPERATORS
+from aioflow.graph.params import renamed
 from aioflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from aioflow.kernels.array.arrays import reverse
 from aioflow.kernels.array.concat import concat
@@ -156,7 +157,7 @@ def sparse_reduce_sum(
 
 def _flags(axis: Axis, keepdims: bool | None, reduction_axes: Axis, keep_dims: bool | None) -> tuple[Axis, bool]:
     """Return the axes, and whether they stay with size 1; the last two are older names of the first two."""
-    return reduction_axes if axis is None else axis, bool(keepdims or keep_dims)
+    return renamed("axis", axis, reduction_axes), bool(renamed("keepdims", keepdims, keep_dims))
 
 
 # Element by element
@@ -377,7 +378,7 @@ def sparse_concat(
                [0, 5]], dtype=int32)
     """
     inputs = [_sparse(value) for value in ([sp_inputs] if isinstance(sp_inputs, SparseTensor) else sp_inputs)]
-    along = axis if concat_dim is None else concat_dim
+    along = renamed("axis", axis, concat_dim)
     if len(inputs) == 1:
         dtypes.normalise_axis(along, inputs[0].shape.ndims)
         return inputs[0]
@@ -442,7 +443,7 @@ def deserialize_many_sparse(
     Args:
         serialized_sparse: [rows, 3].
         dtype: the dtype of the values.
-        rank: the rank of each row, so that it is known before the run.
+        rank: the rank of the batch, one more than that of each row, so that it is known before the run.
         name: the name of the operation.
 
     Raises:
@@ -455,5 +456,6 @@ def deserialize_many_sparse(
         array([[0, 5],
                [6, 0]], dtype=int32)
     """
-    indices, values, shape = string_kernels.unpack_sparse(serialized_sparse, as_dtype(dtype), rank, name=name)
+    each = None if rank is None else rank - 1
+    indices, values, shape = string_kernels.unpack_sparse(serialized_sparse, as_dtype(dtype), each, name=name)
     return SparseTensor(indices, values, shape)

@@ -8,6 +8,7 @@ from aioflow.graph.building import transactional
 from aioflow.graph.convert import NumberLike, TensorLike, convert_to_tensor
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Tensor
+from aioflow.graph.params import renamed
 from aioflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from aioflow.kernels.array.concat import concat, stack
 from aioflow.kernels.array.constants import fill, ones_like
@@ -197,7 +198,7 @@ def sparse_split(
         >>> await session.run(parts[1].values)
         array([6], dtype=int32)
     """
-    where = split_dim if axis is None else axis
+    where = renamed("axis", axis, split_dim)
     if keyword_required is not None or sp_input is None or num_split is None or where is None:
         raise ValueError("sparse_split needs sp_input, num_split and axis, by keyword")
     value = _sparse(sp_input)

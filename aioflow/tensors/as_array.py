@@ -22,7 +22,8 @@ _NUMBERS: Final = (bool, int, float, complex, np.number, np.bool_)
 def as_array(value: Any, dtype: DType | None = None, strict: bool = False) -> AnyArray:
     """Return `value` as an array of `dtype`, or of the default dtype of its Python or NumPy type.
 
-    Python floats become float32 and integers int32 (int64 if they do not fit); arrays keep their dtype. A value that
+    Python floats become float32 and integers int32 (int64 if they do not fit), also lists of them and of NumPy numbers
+    that are float64 or int64 together; arrays, and NumPy numbers alone, keep their dtype. A value that
     has the right form already is not copied. `strict` forbids conversions between kinds of Python values: a bool or a
     float is not accepted as an integer, and a number is not accepted as a bool.
 
@@ -48,6 +49,8 @@ def as_array(value: Any, dtype: DType | None = None, strict: bool = False) -> An
         raise ValueError(f"{short_repr(value)} cannot be made into one array: {error}") from None
     if array.dtype.kind in "USO" or dtype is dtypes.string:
         return _convert_objects(np.array(value, dtype=object), dtype, value, strict)
+    if dtype is None and isinstance(leaf, np.generic) and array.dtype in (np.float64, np.int64):
+        return _convert_python(array, None, value, strict)
     return _convert_array(array, dtype, value) if _is_numpy(leaf) else _convert_python(array, dtype, value, strict)
 
 

@@ -299,7 +299,7 @@ class TensorShape:
 
     def __getitem__(self, key: Any) -> Any:
         if self.sizes is None:
-            return UNKNOWN if isinstance(key, slice) else Dimension(None)
+            return _slice_of_unknown(key) if isinstance(key, slice) else Dimension(None)
         return TensorShape(self.sizes[key]) if isinstance(key, slice) else Dimension(self.sizes[key])
 
     def __bool__(self) -> bool:
@@ -391,3 +391,11 @@ def normalise_axis(axis: int, rank: int | None) -> int:
     if not -rank <= axis < rank:
         raise ValueError(f"axis {axis} is out of range for rank {rank}")
     return axis % rank
+
+
+def _slice_of_unknown(key: slice) -> TensorShape:
+    """The part of a shape of unknown rank: as many unknown sizes as the slice has, if it says how many."""
+    first = 0 if key.start is None else key.start
+    if key.stop is None or key.step not in (None, 1) or first < 0 or key.stop < first:
+        return UNKNOWN
+    return TensorShape([None] * (key.stop - first))

@@ -347,7 +347,8 @@ def _restore_function(column: Sequence[Tensor | SparseTensor], enqueue_many: boo
         return None
     ranks = {source.shape.ndims for source in column}
     rank = ranks.pop() if len(ranks) == 1 else None
-    return functools.partial(deserialize_many_sparse, dtype=dtype, rank=None if rank is None else rank - enqueue_many)
+    whole = None if rank is None else rank + 1 - enqueue_many
+    return functools.partial(deserialize_many_sparse, dtype=dtype, rank=whole)
 
 
 def _serialize(source: Tensor | SparseTensor, enqueue_many: bool) -> Tensor:

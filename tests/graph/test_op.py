@@ -118,3 +118,81 @@ def test_a_check_sees_constants_as_values_and_leaves_what_is_not_known_to_the_ru
         lambda: af.gather(af.placeholder(af.float32), [[4]]),
     ):
         assert build().op.type == "gather"
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda x: af.reduce_sum(x, 0, reduction_indices=0),
+        lambda x: af.reduce_max(x, reduction_indices=0, axis=0),
+        lambda x: af.reduce_mean(x, keepdims=True, keep_dims=True),
+        lambda x: af.argmax(x, axis=0, dimension=0),
+        lambda x: af.squeeze(x, [0], squeeze_dims=[0]),
+        lambda x: af.expand_dims(x, axis=0, dim=0),
+        lambda x: af.norm(x, keepdims=True, keep_dims=False),
+        lambda x: af.reduce_join(af.as_string(x), axis=0, reduction_indices=0),
+        lambda x: af.nn.softmax(x, axis=0, dim=0),
+        lambda x: af.nn.l2_normalize(x, axis=0, dim=0),
+        lambda x: af.nn.moments(x, [0], keepdims=True, keep_dims=True),
+        lambda x: af.nn.weighted_cross_entropy_with_logits(x, x, 1.0, targets=x),
+        lambda x: af.sparse_reduce_sum(af.SparseTensor([[0, 0]], [1], [1, 2]), axis=0, reduction_axes=0),
+        lambda x: af.sparse_concat(0, [af.SparseTensor([[0, 0]], [1], [1, 2])], concat_dim=0),
+        lambda x: af.image.crop_and_resize(x, x, [0], [2, 2], box_indices=[0]),
+        lambda x: af.decode_raw("a", af.uint8, bytes="a"),
+        lambda x: af.strings.split(["a"], source=["a"]),
+        lambda x: af.nn.softmax_cross_entropy_with_logits_v2(x, x, axis=0, dim=0),
+        lambda x: af.sparse_split(sp_input=af.SparseTensor([[0, 0]], [1], [1, 2]), num_split=1, axis=0, split_dim=0),
+    ],
+)
+def test_an_argument_given_by_both_its_names_is_refused(build):
+    with pytest.raises(ValueError, match="is given by two names"):
+        build(af.placeholder(af.float32, [1, 2]))
+
+
+@pytest.mark.parametrize(
+    ("build", "known"),
+    [
+        (lambda x: af.nn.bias_add(x, [1.0] * 4), [None, None, 4]),
+        (lambda x: af.nn.bias_add(x, [1.0] * 4, "NCHW"), [None, 4, None]),
+        (lambda x: af.reverse_sequence(x, [1, 2], seq_axis=1), [2, None, None]),
+        (lambda x: af.matrix_set_diag(x, af.ones([2, 3])), [2, None, None]),
+        (lambda x: af.matrix_set_diag(af.placeholder(af.float32), af.ones([2, 3])), [2, None, None]),
+        (lambda x: af.sequence_mask([1, 3, 2]), [3, 3]),
+        (lambda x: af.sequence_mask(af.shape(x)), [3, None]),
+        (lambda x: af.image.crop_to_bounding_box(x, 0, 0, 5, 6), [5, 6, None]),
+        (lambda x: af.image.pad_to_bounding_box(x, 0, 0, 5, 6), [5, 6, None]),
+        (lambda x: af.image.grayscale_to_rgb(x), [None, None, 3]),
+    ],
+)
+def test_a_size_that_another_input_tells_is_known(build, known):
+    assert build(af.placeholder(af.float32, [None, None, None])).shape == known
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: af.clip_by_norm(af.ones([2]), 1.0, name="n"),
+        lambda: af.clip_by_average_norm(af.ones([2]), 1.0, name="n"),
+        lambda: af.image.rgb_to_grayscale(af.ones([2, 2, 3]), name="n"),
+        lambda: af.image.transpose(af.ones([2, 2, 3]), name="n"),
+    ],
+)
+def test_the_result_of_a_function_has_the_name_that_is_given(build):
+    assert build().op.name == "n"
+
+
+def test_the_form_of_a_name_is_checked_before_the_name_is_looked_up(graph):
+    with pytest.raises(ValueError, match="'x' names an operation; a tensor's name is 'x:0'"):
+        graph.get_tensor_by_name("x")
+    with pytest.raises(ValueError, match="'x:0' names a tensor; its operation's name is 'x'"):
+        graph.get_operation_by_name("x:0")
+    with pytest.raises(KeyError, match="no operation 'x'"):
+        graph.get_tensor_by_name("x:0")
+
+
+@pytest.mark.parametrize(
+    ("part", "rank"),
+    [(slice(2), 2), (slice(1, 4), 3), (slice(1, None), None), (slice(-2, None), None), (slice(0, 4, 2), None)],
+)
+def test_a_slice_of_a_shape_of_unknown_rank_has_the_length_that_it_tells(part, rank):
+    assert af.TensorShape(None)[part].ndims == rank

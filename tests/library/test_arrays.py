@@ -57,7 +57,7 @@ def test_parts_are_repeated_beside_each_other(repeats, axis, shape):
     ("build", "error", "text"),
     [
         (lambda: arrays.repeat(MATRIX, [1, 2], 1), ValueError, r"shape \[2\] cannot be broadcast to \[3\]"),
-        (lambda: arrays.repeat(MATRIX, [[1]]), ValueError, "must be known to be a scalar or a vector"),
+        (lambda: arrays.repeat(MATRIX, [[1]]), ValueError, "must be a scalar or a vector"),
         (lambda: arrays.repeat(MATRIX, 1.0), TypeError, "dtype float32 is not supported"),
         (lambda: arrays.repeat(MATRIX, 2, 2), ValueError, "axis 2 is out of range for rank 2"),
         (lambda: arrays.repeat(MATRIX, -1, 0), ValueError, "does not lead from 0 to -2"),
@@ -107,3 +107,10 @@ def test_numbers_are_told_from_other_tensors_and_stacked():
     assert evaluate(af.parallel_stack([[1, 2], [3, 4]])).tolist() == [[1, 2], [3, 4]]
     with pytest.raises(ValueError, match=r"not fully|known"):
         af.parallel_stack([af.placeholder(af.float32, [None])])
+
+
+@pytest.mark.parametrize(("repeats", "expected"), [([2, 0, 1], [7, 7, 9]), (2, [7, 7, 8, 8, 9, 9])])
+def test_repeats_of_unknown_rank_are_one_for_all_or_one_for_each(repeats, expected):
+    times = af.placeholder(af.int32)
+    made = arrays.repeat([7, 8, 9], times, axis=0)
+    assert evaluate(made, {times: np.array(repeats, np.int32)}).tolist() == expected

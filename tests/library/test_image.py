@@ -163,3 +163,15 @@ async def test_a_part_is_cut_out_at_random(graph):
 def test_images_are_transposed_and_patched_by_their_newer_names():
     np.testing.assert_array_equal(evaluate(af.image.transpose(PICTURE)), PICTURE.transpose(1, 0, 2))
     assert evaluate(af.image.extract_patches(PICTURE[None], 2, 1, 1, "VALID")).shape == (1, 3, 4, 12)
+
+
+def test_sizes_known_in_advance_are_those_of_the_cropped_or_padded_image():
+    for shape, expected in [([None, None, 3], [5, 3, 3]), ([None, None, None, 1], [None, 5, 3, 1])]:
+        with af.Graph().as_default():
+            image = af.placeholder(af.float32, shape)
+            assert af.image.resize_image_with_crop_or_pad(image, 5, 3).shape == expected
+
+
+def test_images_in_color_are_not_grayscale():
+    with af.Graph().as_default(), pytest.raises(ValueError, match="the last axis of grayscale images has size 1"):
+        af.image.grayscale_to_rgb(af.zeros([2, 2, 3]))

@@ -506,7 +506,7 @@ def lstm_of(units=UNITS, **options):
         (lambda x: af.nn.raw_rnn(lstm_of(), lambda *_: 3), ValueError, r"loop_fn must return \(finished, .* not 3"),
         (lambda x: cells.LSTMCell(0), ValueError, "num_units must be at least 1, not 0"),
         (lambda x: cells.GRUCell("8"), TypeError, "num_units must be an int, not '8'"),
-        (lambda x: cells.GRUCell(8, activation="tanh"), TypeError, "activation must be a function"),
+        (lambda x: cells.GRUCell(8, activation=1), TypeError, "activation must be a function"),
         (lambda x: cells.MultiRNNCell(lstm_of()), TypeError, "list or tuple of cells"),
         (lambda x: cells.MultiRNNCell([]), ValueError, "cells is empty"),
         (lambda x: cells.MultiRNNCell([lstm_of()], False), ValueError, "cannot be tuples"),
@@ -546,3 +546,16 @@ async def test_lengths_of_another_batch_are_an_error_in_the_run(graph, executor)
     assert (await run(outputs, {x: X, lengths: LENGTHS}, executor)).shape == (BATCH, STEPS, UNITS)
     with pytest.raises(af.errors.InvalidArgumentError, match="a length for each sequence"):
         await run(outputs, {x: X, lengths: [2]}, executor)
+
+
+async def test_activations_are_known_by_name(graph):
+    inputs = af.constant(X[:, 0])
+    by_name, by_function = [
+        cells.BasicRNNCell(UNITS, activation=each, name=f"cell_{i}", dtype=af.float64)
+        for i, each in enumerate(["relu", af.nn.relu])
+    ]
+    state = af.zeros([BATCH, UNITS], af.float64)
+    named, plain = [cell(inputs, state)[0].op.type for cell in (by_name, by_function)]
+    assert named == plain
+    with pytest.raises(ValueError, match="'softly' is no activation; the names are elu, exponential"):
+        cells.GRUCell(UNITS, activation="softly")

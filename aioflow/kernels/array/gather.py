@@ -20,7 +20,7 @@ from aioflow.kernels.array.shapes import rank, reshape, shape, shape_of, size
 from aioflow.kernels.families import CPU, GPU
 from aioflow.kernels.math.segments import add_rows, check_constants, check_range
 from aioflow.tensors import dtypes
-from aioflow.tensors.dtypes import NUMERIC, Array, DType, Known, Namespace, Sizes, Spec, TensorShape
+from aioflow.tensors.dtypes import BOOL, NUMERIC, STRING, Array, DType, Known, Namespace, Sizes, Spec, TensorShape
 
 Function = Callable[..., Any]
 
@@ -300,11 +300,13 @@ def _flattened(xp: Namespace, indices: Array, sizes: tuple[int, ...]) -> Array:
 def scatter_nd(indices: Indices, updates: Spec, shape: Ints) -> Spec:
     """Zeros of that shape, with `updates` added at the positions along the last axis of `indices`.
 
+    Bools begin as false, and are joined by `or`; strings begin empty, and are joined in their order.
+
     Examples:
         >>> await session.run(af.scatter_nd([[1], [3]], [10, 20], [5]))
         array([ 0, 10,  0, 20,  0], dtype=int32)
     """
-    updates.only(NUMERIC)
+    updates.only(NUMERIC, BOOL, STRING)
     whole = known.shape(shape)
     updates.shape.merge_with(_nd_shape(whole, indices))
     return Spec(updates.dtype, whole)

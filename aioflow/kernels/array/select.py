@@ -129,8 +129,14 @@ def _sequence_mask(lengths: Indices, maxlen: Ints, dtype: DType) -> Spec:
     """Row i begins with `lengths[i]` ones, and zeros follow; a negative `maxlen` is the greatest length."""
     known.integers(lengths, "lengths")
     count = known.scalar(maxlen, "maxlen")
-    width = None if count is None or count < 0 else count
+    width = count if count is None or count >= 0 else _greatest(lengths.known)
     return Spec(dtype, lengths.shape.concatenate([width]))
+
+
+def _greatest(lengths: Any) -> int | None:
+    """The greatest of lengths, at least 0; None if one is not known."""
+    each = lengths if isinstance(lengths, tuple) else (lengths,)
+    return None if None in each else max(0, *each, 0)
 
 
 @_sequence_mask.makes

@@ -10,6 +10,7 @@ from aioflow.graph.convert import NumberLike, TensorLike
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Indices, Ints, T, op
 from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.params import renamed
 from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels import known
 from aioflow.kernels.array.concat import unstack
@@ -56,7 +57,10 @@ def _reverse_sequence(input: Spec, seq_lengths: Indices, seq_axis: int, batch_ax
     size = known.size_at(input, batch)
     if not seq_lengths.shape.is_compatible_with([size]):
         raise ValueError(f"a batch of {size} needs as many lengths, not {seq_lengths.shape}")
-    return Spec(input.dtype, input.shape)
+    lengths = seq_lengths.shape.sizes
+    if size is not None or lengths is None or lengths[0] is None or input.sizes is None:
+        return Spec(input.dtype, input.shape)
+    return Spec(input.dtype, TensorShape([lengths[0] if i == batch else each for i, each in enumerate(input.sizes)]))
 
 
 @_reverse_sequence.check
@@ -120,10 +124,10 @@ def reverse_sequence(
         array([[2, 1, 3],
                [6, 5, 4]], dtype=int32)
     """
-    seq = seq_dim if seq_axis is None else seq_axis
+    seq = renamed("seq_axis", seq_axis, seq_dim)
     if seq is None:
         raise ValueError("reverse_sequence needs a seq_axis")
-    batch = batch_dim if batch_axis is None else batch_axis
+    batch = renamed("batch_axis", batch_axis, batch_dim)
     return _reverse_sequence(input, seq_lengths, seq, batch or 0, name=name)
 
 

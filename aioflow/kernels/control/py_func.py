@@ -25,7 +25,9 @@ Named = Function | str
 
 
 def py_func(func: Named, inp: Sequence[TensorLike], Tout: Any, stateful: bool = True, name: str | None = None) -> Any:
-    """Calls `func` with the arrays of `inp`, which it cannot write to, and returns its results as tensors.
+    """Calls `func` with the values of `inp`, which it cannot write to, and returns its results as tensors.
+
+    The values are arrays. A scalar is a NumPy number, and one string is bytes.
 
     A plain function runs on a thread, an `async def` as its own task on the session's loop, both with the context
     variables of the caller of `session.run`. Cancelling the run cancels that task and waits until it has ended; a
@@ -97,9 +99,11 @@ async def _(ctx: Context, inp: Sequence[Array], *, func: Named, Tout: Sequence[D
     return results[0] if len(Tout) == 1 else results
 
 
-def _read_only(value: Array) -> AnyArray:
-    """A view that cannot be written to, of a scalar too."""
-    view: AnyArray = np.asarray(value, dtype=object if isinstance(value, bytes) else None).view()
+def _read_only(value: Array) -> Any:
+    """A view that cannot be written to; a scalar as a NumPy number or as bytes, neither of which can."""
+    if isinstance(value, bytes) or value.ndim == 0:
+        return value if isinstance(value, bytes) else value[()]
+    view: AnyArray = value.view()
     view.flags.writeable = False
     return view
 

@@ -17,6 +17,7 @@ from aioflow.graph.convert import TensorLike
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import op
 from aioflow.graph.operation import Tensor
+from aioflow.graph.params import renamed
 from aioflow.kernels.families import CPU, TEXT, costs
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import (
@@ -443,7 +444,7 @@ def decode_raw(
         >>> await session.run(af.decode_raw("ab", af.uint8))
         array([97, 98], dtype=uint8)
     """
-    texts = bytes if input_bytes is None else input_bytes
+    texts = renamed("input_bytes", input_bytes, bytes)
     if texts is None or out_type is None:
         raise ValueError("decode_raw needs input_bytes and out_type")
     return _decode_raw(texts, as_dtype(out_type), little_endian, fixed_length, name=name)

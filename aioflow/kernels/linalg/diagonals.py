@@ -180,7 +180,10 @@ def matrix_set_diag(input: T, diagonal: T, name: str | None = None, k: Band = 0)
     part = matrix_diag_part.rule(_matrices(input).same_dtype(diagonal), None, k)
     if not part.shape.is_compatible_with(diagonal.shape):
         raise ValueError(f"diagonals of shape {part.shape} are needed for {input.shape}, not {diagonal.shape}")
-    return input if input.known is None else Spec(input.dtype, input.shape)
+    batch = diagonal.sizes and diagonal.sizes[: -1 - len(_count(_ends(k)))]
+    if batch is None or (input.sizes is not None and None not in input.sizes[:-2]):
+        return input if input.known is None else Spec(input.dtype, input.shape)
+    return Spec(input.dtype, input.shape.merge_with([*batch, None, None]))
 
 
 @matrix_set_diag.gradient

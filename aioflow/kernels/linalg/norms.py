@@ -12,6 +12,7 @@ from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Ints, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
+from aioflow.graph.params import renamed
 from aioflow.kernels import known
 from aioflow.kernels.array.arrays import transpose
 from aioflow.kernels.array.shapes import expand_dims
@@ -104,12 +105,13 @@ def norm(
         >>> await session.run(af.norm([3.0, 4.0]))
         np.float32(5.0)
     """
-    keepdims = keep_dims if keepdims is None else keepdims
+    keepdims = renamed("keepdims", keepdims, keep_dims)
     x = convert_to_tensor(tensor)
     axes = tuple(int(i) for i in axis) if isinstance(axis, (list, tuple)) else axis
     if isinstance(axes, tuple) and len(axes) != 2:
         raise ValueError(f"norm: axis is None, one axis or a pair, not {axis}")
-    if ord in ("euclidean", "fro") or (ord == 2 and not isinstance(axes, tuple)):
+    of_matrices = isinstance(axes, tuple)
+    if ord == "euclidean" or (ord == "fro" and (of_matrices or axes is None)) or (ord == 2 and not of_matrices):
         return sqrt(reduce_sum(square(abs(x) if x.dtype.is_complex else x), axes, keepdims), name=name)
     size = abs(x)
     if isinstance(axes, tuple):

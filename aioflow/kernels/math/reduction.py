@@ -25,6 +25,7 @@ from aioflow.tensors.dtypes import (
     FLOAT,
     INTEGER,
     NUMERIC,
+    STRING,
     Array,
     DType,
     Namespace,
@@ -35,6 +36,7 @@ from aioflow.tensors.dtypes import (
     int32,
     int64,
 )
+from aioflow.tensors.object_arrays import map_elements
 
 Reduce = Callable[[Array], Array]
 
@@ -173,13 +175,13 @@ def _(xp: Namespace, node: NodeView) -> Reduce:
 
 @op
 def count_nonzero(input_tensor: Spec, axis: Axis = None, keepdims: bool | None = None, dtype: DType = int64) -> Spec:
-    """How many elements along the axes, all if None, are not 0 or not false.
+    """How many elements along the axes, all if None, are not 0, not false, or not the empty string.
 
     Examples:
         >>> await session.run(af.count_nonzero([[0, 1], [2, 3]]))
         np.int64(3)
     """
-    input_tensor.only(NUMERIC, BOOL)
+    input_tensor.only(NUMERIC, BOOL, STRING)
     return Spec(dtype, reduced(input_tensor, axis, keepdims)).only(NUMERIC)
 
 
@@ -191,7 +193,12 @@ dynamic_reduction(count_nonzero)
 @count_nonzero.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Reduce:
     (axes, keep), dtype = _bound(node), node.output_specs[0].dtype.np
-    return lambda x: xp.sum(x.astype(bool), axis=axes, keepdims=keep).astype(dtype)
+
+    def counted(x: Array) -> Array:
+        true = map_elements(bool, np.bool_, x) if x.dtype.hasobject else x.astype(bool)
+        return xp.sum(true, axis=axes, keepdims=keep).astype(dtype)
+
+    return counted
 
 
 # Products

@@ -20,7 +20,6 @@ from aioflow.kernels.array.sorting import argsort, invert_permutation
 from aioflow.kernels.families import CPU, NARROW, costs
 from aioflow.kernels.math.arithmetic import truediv
 from aioflow.kernels.math.complex import conj
-from aioflow.kernels.math.division import truncatediv
 from aioflow.kernels.math.elementwise import sqrt
 from aioflow.kernels.math.segments import (
     _rows,
@@ -156,8 +155,8 @@ def unsorted_segment_mean(
 ) -> Tensor:
     """Row s is the mean of the rows of `data` whose segment id is s; 0 if there is none.
 
-    The mean of integers is truncated to an integer. The shape of `data` begins with that of `segment_ids`; rows with
-    negative ids are left out. InvalidArgumentError if an id is not below `num_segments`.
+    The mean of integers is a float64, or a float32 for those of at most 16 bits. The shape of `data` begins with that
+    of `segment_ids`; rows with negative ids are left out. InvalidArgumentError if an id is not below `num_segments`.
 
     Examples:
         >>> await session.run(af.unsorted_segment_mean([1.0, 2.0, 3.0], [1, 0, 1], num_segments=2))
@@ -166,8 +165,7 @@ def unsorted_segment_mean(
     value, ids = convert_to_tensor(data), convert_to_tensor(segment_ids, preferred_dtype=int32)
     with same_graph(value, ids).name_scope(name or "unsorted_segment_mean") as scope:
         sums = unsorted_segment_sum(value, ids, num_segments)
-        divide = truncatediv if value.dtype.is_integer else truediv
-        return divide(sums, segment_sizes(ids, sums), name=scope)
+        return truediv(sums, segment_sizes(ids, sums), name=scope)
 
 
 @transactional

@@ -392,6 +392,10 @@ def bias_add(value: T, bias: T, data_format: str | None = None) -> Spec:
     channels = value.sizes[axis]
     if channels is not None and length is not None and channels != length:
         raise ValueError(f"bias has {length} elements, value has {channels} channels")
+    if channels is None and length is not None:
+        sizes = list(value.sizes)
+        sizes[axis] = length
+        return Spec(value.dtype, TensorShape(sizes))
     return Spec(value.dtype, value.shape)
 
 

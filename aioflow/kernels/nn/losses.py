@@ -13,6 +13,7 @@ from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
+from aioflow.graph.params import renamed
 from aioflow.kernels import known
 from aioflow.kernels.array.constants import stop_gradient
 from aioflow.kernels.families import CPU, GPU, SLOW, costs
@@ -272,7 +273,7 @@ def softmax_cross_entropy_with_logits_v2(
         >>> await session.run(losses)
         array([0.12692805], dtype=float32)
     """
-    along = dim if axis is None else axis
+    along = renamed("axis", axis, dim)
     return _along(labels, logits, -1 if along is None else along, False, name)
 
 

@@ -11,6 +11,7 @@ from aioflow.graph.convert import TensorLike, TextLike
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op, op
 from aioflow.graph.operators import OPERATORS
+from aioflow.graph.params import renamed
 from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels.families import CPU, TEXT, costs
 from aioflow.tensors import dtypes
@@ -156,5 +157,5 @@ def split(
         >>> await session.run(af.strings.split(["a b", "c"]).values)
         array([b'a', b'b', b'c'], dtype=object)
     """
-    given = source if input is None else input
+    given = renamed("input", input, source)
     return _result(given, result_type, lambda texts: _string_split_v2(texts, sep or "", maxsplit, name=name))

@@ -14,6 +14,7 @@ from aioflow.graph.composed import dispatching
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Ints, Op, op
 from aioflow.graph.operation import Tensor
+from aioflow.graph.params import renamed
 from aioflow.kernels import known
 from aioflow.kernels.array.arrays import reverse
 from aioflow.kernels.array.dynamic_axes import reduced as reduced_along
@@ -406,8 +407,8 @@ def reduce_join(
         >>> await session.run(af.reduce_join(["a", "b", "c"], separator="-"))
         b'a-b-c'
     """
-    chosen = reduction_indices if axis is None else axis
-    return _reduce_join(inputs, chosen, bool(keep_dims or keepdims), separator, name=name)
+    chosen, keep = renamed("axis", axis, reduction_indices), renamed("keepdims", keepdims, keep_dims)
+    return _reduce_join(inputs, chosen, bool(keep), separator, name=name)
 
 
 for _op in (

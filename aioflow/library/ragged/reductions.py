@@ -7,6 +7,7 @@ from typing import Any, Final
 from aioflow.graph.composed import key_of
 from aioflow.graph.convert import constant_value
 from aioflow.graph.operation import Tensor
+from aioflow.graph.params import renamed
 from aioflow.kernels.array.constants import ones_like
 from aioflow.kernels.array.gather import gather
 from aioflow.kernels.array.ranges import range as range_
@@ -128,8 +129,8 @@ def _reduce_join(
     reduction_indices: Any = None,
     keepdims: bool | None = None,
 ) -> Any:
-    axis = reduction_indices if axis is None else axis
-    keep = bool(keep_dims if keepdims is None else keepdims)
+    axis = renamed("axis", axis, reduction_indices)
+    keep = bool(renamed("keepdims", keepdims, keep_dims))
     with name_scope(name, "RaggedReduceJoin"):
         return _reduce(
             functools.partial(strings.reduce_join, separator=separator),

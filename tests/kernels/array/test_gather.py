@@ -335,7 +335,7 @@ def test_numbers_that_are_stacked_take_one_dtype():
     x = constant([1, 2.0])
     assert evaluate(stack([1, 2.0], name="both")).tolist() == [1.0, 2.0]
     assert evaluate(stack([x, [3, 4.0]])).tolist() == [[1.0, 2.0], [3.0, 4.0]]
-    assert evaluate(stack((np.int64(1), 2))).dtype == np.int64
+    assert evaluate(stack((np.int64(1), 2))).dtype == np.int32
 
 
 def test_one_tensor_is_a_single_value_to_concat():
@@ -365,3 +365,13 @@ def test_an_index_outside_is_cold():
 
 def test_the_diagonal_of_what_is_empty_is_empty():
     assert evaluate(diag(np.zeros((0, 2), np.float32))).shape == (0, 2, 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("updates", "expected"),
+    [(["a", "b", "c"], [b"ac", b"", b"b"]), ([True, False, False], [True, False, False])],
+)
+def test_text_is_joined_and_bools_are_united_where_positions_meet(updates, expected):
+    made = scatter_nd([[0], [2], [0]], updates, [3])
+    assert made.shape == [3]
+    assert evaluate(made).tolist() == expected

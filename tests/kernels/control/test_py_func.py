@@ -108,7 +108,7 @@ async def test_the_function_cannot_write_to_its_inputs(kind):
     kept = []
 
     def write(x, scalar):
-        assert isinstance(scalar, np.ndarray)
+        assert isinstance(scalar, np.float64)
         kept.append(x)
         x[0] = 5.0
 
@@ -421,3 +421,11 @@ async def test_an_error_that_is_raised_again_does_not_end_whoever_caught_it_befo
             await session.run(y)
         gate.open()
         assert await first == "went on"
+
+
+@KINDS
+async def test_a_scalar_is_a_number_or_bytes(kind):
+    seen = []
+    values = [b"x", np.float64(1.5), np.array(2), np.array([b"x"], object)]
+    await call(py_func(kind(lambda *given: seen.extend(map(type, given))), values, []), *values)
+    assert seen == [bytes, np.float64, np.int64, np.ndarray]

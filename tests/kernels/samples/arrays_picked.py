@@ -65,6 +65,14 @@ sample(
     "scatter_nd", lambda i, u, x: scatter_nd(i, u, shape(x)), POSITIONS, CUBE[0, 0, :3], MATRIX,
     reference=lambda i, u, x: added(u, x, tuple(i.T)),
 )  # fmt: skip
+sample(
+    "scatter_nd", lambda i, u: scatter_nd(i, u, [3]), np.array([[2], [0], [2]]), np.array([b"a", b"b", b"c"], object),
+    reference=lambda i, u: np.array([b"b", b"", b"ac"], object),
+)  # fmt: skip
+sample(
+    "scatter_nd", lambda i, u: scatter_nd(i, u, [3]), np.array([[2], [0], [2]]), np.array([True, False, False]),
+    reference=lambda i, u: np.array([False, False, True]),
+)  # fmt: skip
 
 MASK = np.array([[True, False, True], [False, False, True]])
 sample("boolean_mask", boolean_mask, CUBE, MASK, reference=lambda x, m: x[m])

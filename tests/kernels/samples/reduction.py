@@ -38,6 +38,7 @@ for op, reference in [(reduction.reduce_sum, np.sum), (reduction.reduce_max, np.
     reduce(op, lambda x, r=reference, **kw: r(x, **kw).astype(np.int32), integers, 0)
 reduce(reduction.reduce_mean, lambda x, **kw: np.trunc(np.mean(x, **kw)), integers, 1)
 reduce(reduction.count_nonzero, np.count_nonzero, integers, 1, True)
+reduce(reduction.count_nonzero, np.count_nonzero, np.array([[b"", b"a"], [b"b", b"c"]], object), 1)
 reduce(reduction.reduce_sum, np.sum, x[:0], 0)
 reduce(reduction.reduce_prod, np.prod, x[:0], 0)
 reduce(reduction.reduce_prod, np.prod, with_zeros)

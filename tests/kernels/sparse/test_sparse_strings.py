@@ -36,7 +36,7 @@ def test_every_dtype_comes_back(dtype):
         assert (indices.tolist(), shape.tolist()) == ([[0, 0, 1], [0, 2, 0]], [1, 3, 4])
         assert again.tolist() == ([b"a", b""] if dtype == "string" else values.tolist())
         assert again.dtype == af.as_dtype(dtype).np
-        assert deserialize_many_sparse([made], dtype, 2).shape.as_list() == [None, None, None]
+        assert deserialize_many_sparse([made], dtype, 3).shape.as_list() == [None, None, None]
 
 
 def test_rows_of_different_sizes_make_a_batch_of_the_greatest():
@@ -51,7 +51,7 @@ def test_rows_of_different_sizes_make_a_batch_of_the_greatest():
 def test_rows_without_elements_and_no_rows_at_all():
     with af.Graph().as_default():
         empty = af.SparseTensor(np.zeros((0, 2), np.int64), np.zeros(0, np.float32), [2, 5])
-        indices, values, shape = parts(deserialize_many_sparse(serialize_many_sparse(empty), af.float32, rank=1))
+        indices, values, shape = parts(deserialize_many_sparse(serialize_many_sparse(empty), af.float32, rank=2))
         assert (indices.shape, values.shape, shape.tolist()) == ((0, 2), (0,), [2, 5])
         none = np.empty((0, 3), object)
         indices, values, shape = evaluate(unpack_sparse(none, af.string, 2))
