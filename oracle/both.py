@@ -3,7 +3,6 @@
 import asyncio
 import dataclasses
 import functools
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,9 +12,6 @@ import aioflow as af
 from aioflow.graph.indexed_slices import dense
 from aioflow.tensors.dtypes import as_dtype
 from oracle.draw import Call
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
 Build = Callable[..., Any]
 _LOOP = asyncio.new_event_loop()

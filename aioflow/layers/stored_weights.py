@@ -122,8 +122,8 @@ class StoredWeights(Layer):
             The names of the weights that were not restored.
 
         Raises:
-            NotFoundError: there is no checkpoint.
-            InvalidArgumentError: weights are missing or have another shape; with `skip_mismatch`, all of them.
+            NotFoundError: there is no checkpoint, or weights are missing.
+            InvalidArgumentError: weights have another shape; with `skip_mismatch`, all are missing or have one.
         """
         used, saver, found = self._session_for(session), self._saver(), self.weights
         plain = await asyncio.to_thread(os.path.isfile, path)
