@@ -12,7 +12,7 @@ from aioflow.graph.convert import TensorLike
 from aioflow.kernels.control.py_func import Named, py_func
 
 
-class Value(npt.NDArray[Any]):
+class Value(np.ndarray[Any, np.dtype[Any]]):
     """An array with TensorFlow's method for its content."""
 
     def numpy(self) -> npt.NDArray[Any]:

@@ -121,7 +121,7 @@ def test_with_tls_a_client_shows_a_certificate_or_else_the_token(secret, model, 
         assert url.startswith("https://")
         anonymous, known = client_tls(tmp_path / "ca", None), client_tls(tmp_path / "ca")
         if secret is None:
-            with pytest.raises(OSError, match=r"(?i)certificate|reset|closed|EOF"):
+            with pytest.raises(OSError, match=r"(?i)certificate|reset|closed|EOF|pipe"):
                 ask(url, "/v1/models/scale:predict", ROWS, anonymous)
             answer = ask(url, "/v1/models/scale:predict", ROWS, known)
         else:
