@@ -30,8 +30,8 @@ class SqlDataset(Dataset):
         InvalidArgumentError: in the iteration: the query fails, or a row has other columns.
 
     Examples:
-        >>> import sqlite3
-        >>> with sqlite3.connect("teas.db") as database:
+        >>> import contextlib, sqlite3
+        >>> with contextlib.closing(sqlite3.connect("teas.db")) as database, database:
         ...     _ = database.execute("create table teas (name text, minutes integer)")
         ...     _ = database.execute("insert into teas values ('Assam', 4), ('Sencha', 2)")
         >>> rows = af.data.experimental.SqlDataset(
