@@ -55,7 +55,7 @@ class RaggedBatch(Batch):
         return self._nested(number, rows, rank) if rank else super().stack(number, column)
 
     def _nested(self, number: int, rows: Sequence[AnyArray], rank: int) -> RaggedTensorValue:
-        """Return arrays as rows, with splits along so many axes."""
+        """Return arrays as rows of a ragged value of that ragged rank."""
         splits = np.cumsum([0, *[len(row) for row in rows]]).astype(self._splits.np)
         if rank > 1:
             return RaggedTensorValue(self._nested(number, [each for row in rows for each in row], rank - 1), splits)

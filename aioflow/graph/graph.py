@@ -369,7 +369,7 @@ class Graph:
         if not isinstance(op_type_map, dict) or not all(
             isinstance(s, str) for pair in op_type_map.items() for s in pair
         ):
-            raise TypeError(f"op_type_map is a dict from op types to names of gradients, not {op_type_map!r}")
+            raise TypeError(f"op_type_map is a dict from op types to names of gradients, not {safe_repr(op_type_map)}")
         merged = {**scope_of(self).gradient_overrides, **op_type_map}
         with scopes.change_scope(self, gradient_overrides=merged):
             yield

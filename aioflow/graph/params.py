@@ -15,6 +15,7 @@ from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import Operand
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import DType, DTypeLike, ShapeLike, Spec, TensorShape, as_dtype, as_shape
+from aioflow.tensors.recursion import safe_repr
 from aioflow.tensors.shape import Dimension
 
 
@@ -77,7 +78,9 @@ OLD_NAMES: Final = {
 def renamed(name: str, first: Any, second: Any) -> Any:
     """Return the argument that is given by one of the two names of a parameter. ValueError if both are given."""
     if first is not None and second is not None:
-        raise ValueError(f"{name!r} is given by two names, as {first!r} and as {second!r}: leave out the older name")
+        raise ValueError(
+            f"{name!r} is given by two names, as {safe_repr(first)} and {safe_repr(second)}: leave out the older name"
+        )
     return second if first is None else first
 
 

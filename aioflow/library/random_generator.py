@@ -302,7 +302,7 @@ def get_global_generator() -> Generator:
 
 
 def set_global_generator(generator: Generator) -> None:
-    """Make a generator the global one of its graph. What was built with the former one keeps that.
+    """Make a generator the global one of its graph. Operations that exist already keep the former one.
 
     Examples:
         >>> af.random.set_global_generator(af.random.Generator.from_seed(5))

@@ -6,7 +6,6 @@ memory, but not blocks of 32 MiB or more, and not all of those that compute thre
 """
 
 import math
-import sys
 import threading
 from typing import Any, Final
 
@@ -14,14 +13,12 @@ import numpy as np
 
 from aioflow.tensors.as_array import AnyArray
 
-COUNTS_ARE_EXACT: Final = getattr(sys, "_is_gil_enabled", lambda: True)()
-"""Whether reference counts show other holders of a value: not in free-threaded Python."""
 SMALLEST: Final = 1 << 17
 """Bytes. Smaller values use memory that the process has already."""
 _MOST: Final = 1 << 29
-"""Bytes that are kept free at most."""
+"""The most bytes of free blocks."""
 _MANY: Final = 64
-"""So many blocks are kept free at most."""
+"""The most free blocks."""
 
 
 class Buffers:

@@ -14,9 +14,9 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.resources import variable_memory
-from aioflow.resources.buffers import COUNTS_ARE_EXACT
 from aioflow.resources.journal import Journal
 from aioflow.resources.lendable import LENDABLE, MOVED
+from aioflow.resources.reference_counts import COUNTS_ARE_EXACT
 from aioflow.tensors.dtypes import Array, Namespace, Spec
 from aioflow.tensors.lent_memory import can_be_kept, is_mapped
 

@@ -107,7 +107,7 @@ class DynamicLossScale(LossScale):
 
     Args:
         initial_loss_scale: the first number.
-        increment_period: it grows after so many steps in a row whose gradients are finite.
+        increment_period: the number of steps in a row with finite gradients after which it grows.
         multiplier: it is multiplied or divided by this number.
 
     Examples:

@@ -163,7 +163,7 @@ class Checkpoint:
     async def restore(
         self, save_path: Path | None, session: Session | None = None, options: RunOptions | None = None
     ) -> CheckpointStatus:
-        """Restore the variables that a checkpoint has, and return what was matched.
+        """Restore the variables that a checkpoint has, and return which objects it has.
 
         Args:
             save_path: the path of the checkpoint; None restores nothing, as where there is none yet.

@@ -13,7 +13,7 @@ X = RNG.normal(size=(20, 4)).astype(np.float32)
 
 
 class Close(layers.Layer):
-    """Adds the mean distance of what it is given from its target to the loss."""
+    """Adds the mean distance of its input from the target to the loss."""
 
     def __init__(self, target, **options):
         super().__init__(**options)

@@ -57,7 +57,7 @@ class Described:
 
     @property
     def dtype(self) -> DType:
-        """The dtype of its elements, and of what it is applied to."""
+        """The dtype of its elements, and of the arrays that it multiplies."""
         return self._dtype
 
     @property

@@ -23,8 +23,8 @@ import numpy as np
 
 from aioflow.net.wire.framing import offsets
 from aioflow.plan.allocation import machine_memory
-from aioflow.resources.buffers import COUNTS_ARE_EXACT
 from aioflow.resources.lendable import LENDABLE
+from aioflow.resources.reference_counts import COUNTS_ARE_EXACT
 from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.lent_memory import LentMemory
 
