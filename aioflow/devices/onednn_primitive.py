@@ -31,6 +31,7 @@ _SCRATCHPAD_MD: Final = 136
 _FROM, _TO, _SCRATCHPAD = 1, 17, 80
 _IMPLEMENTATION: Final = 8
 _UNIMPLEMENTED: Final = 3
+_SCALES: Final = 4096
 _AFTER: Final = 32768
 _BINARY_ADD, _LINEAR = 0x1FFF0, 0x26
 LINE: Final = 64
@@ -189,9 +190,12 @@ class Builder:
         create = "dnnl_memory_desc_create_with_tag"
         return self._own("memory_desc", self.library.create(create, len(sizes), dims(sizes), _FLOAT32, _ANY))
 
-    def primitive(self, function: str, *arguments: Any, after: "Sequence[AfterStep]" = ()) -> Handle:
+    def primitive(
+        self, function: str, *arguments: Any, after: "Sequence[AfterStep]" = (), multiplied: int | None = None
+    ) -> Handle:
         """Return the descriptor of a primitive, given its create function. The steps `after` follow in it.
 
+        The argument `multiplied`, by oneDNN's number, is multiplied by one more argument, `factor_of` it.
         UnimplementedError if no optimised one exists.
         """
         attributes = self._own("primitive_attr", self.library.create("dnnl_primitive_attr_create"))
@@ -201,10 +205,17 @@ class Builder:
             for step in after:
                 step.append(self, steps)
             self.library.call("dnnl_primitive_attr_set_post_ops", attributes, steps)
+        if multiplied is not None:
+            self.library.call("dnnl_primitive_attr_set_scales_mask", attributes, multiplied, 0)
         made = self._own("primitive_desc", self.library.create(function, self.library.engine, *arguments, attributes))
         if self.implementation(made).startswith("ref"):
             check(function, _UNIMPLEMENTED)
         return made
+
+    @staticmethod
+    def factor_of(argument: int) -> int:
+        """Return oneDNN's number for the factor of an argument: an array of one element."""
+        return _SCALES | argument
 
     def implementation(self, primitive: Handle) -> str:
         """Return the library's name of the code that runs a primitive."""

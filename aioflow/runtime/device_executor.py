@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Final, Protocol
 
 from aioflow import errors
+from aioflow.devices import onednn
 from aioflow.devices.device import AnyDevice, Device
 from aioflow.devices.gpu import Gpu, GpuTrace
 from aioflow.kernels.context import Context, StepView, Stop
@@ -123,6 +124,7 @@ class DeviceExecutor:
         Cancelling returns at once; the thread finishes the current kernel and stops before the next.
         """
         assert isinstance(self.device, Device)
+        onednn.end_threads()
         drive = functools.partial(self._state.quiet.copy().run, self._drive, unit, bucket, coroutine)
         try:
             return await self.device.compute.run(drive, repr(unit), coroutine.close)
@@ -139,6 +141,8 @@ class DeviceExecutor:
             coroutine.send(None)
         except StopIteration as done:
             unit.cost.learn(bucket, clock() - start)
+            if unit.cost.brief(bucket) and self._step.computes_alone:  # the loop will compute it
+                onednn.end_threads()
             outputs: Outputs = done.value
             return outputs
         raise errors.InternalError(f"{unit!r} suspended on a compute thread")

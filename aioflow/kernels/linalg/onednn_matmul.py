@@ -1,8 +1,9 @@
 """Products of matrices of float32 by oneDNN, where it is faster than NumPy's.
 
-Small products stay with NumPy: its BLAS uses one thread and its call costs less; for large ones oneDNN is faster. One
-library should also compute all large operations, because the thread pools of two libraries disturb each other: after
-products of a batch by NumPy on two cores, a product by oneDNN takes twice as long.
+Small products stay with NumPy: its BLAS uses one thread and its call costs less; for large ones oneDNN is faster. All
+products for which NumPy's BLAS would use more threads belong to oneDNN, because the thread pools of two libraries
+disturb each other: a training step of large products by oneDNN and one small product by NumPy on two cores took three
+times as long.
 """
 
 import functools
@@ -20,10 +21,10 @@ from aioflow.tensors.dtypes import Array
 
 Product = Callable[..., Array]
 
-SMALL: Final = 1 << 19
-"""Multiplications up to which NumPy's product is not slower."""
-ALONE: Final = 1 << 18
-"""Multiplications up to which NumPy's BLAS computes each product of a batch on one thread."""
+SMALL: Final = 1 << 18
+"""Multiplications up to which NumPy's BLAS computes a product on one thread."""
+_SLOW: Final = 1 << 23
+"""Multiplications from which dnnl_sgemm is slow at a transposed `b`."""
 _SRC, _DST, _WEIGHTS = 1, 17, 33
 _GAP: Final = 16
 """The numbers between the rows of a copy whose columns fall on different lines."""
@@ -48,7 +49,7 @@ def faster(lib: Library, dot: Product) -> Product:
         rows, inner = a.shape[:: -1 if flip_a else 1]
         columns = b.shape[0 if flip_b else 1]
         place = _place((rows, columns), out, a, b)
-        if flip_b and not flip_a and rows * columns * inner > 16 * SMALL:
+        if flip_b and not flip_a and rows * columns * inner > _SLOW:
             routine = ROUTINES.find(
                 lib, (_by_columns, rows, columns, inner), functools.partial(_by_columns, rows, columns, inner)
             )
@@ -71,7 +72,7 @@ def faster_batches(lib: Library, matmul: Product) -> Product:
 
     def products(a: Array, b: Array, out: Array | None = None) -> Array:
         (*batch, rows, inner), columns = a.shape, b.shape[-1]
-        large = rows * inner * columns > ALONE and a.shape[:-2] == b.shape[:-2] and b.shape[-2] == inner
+        large = rows * inner * columns > SMALL and a.shape[:-2] == b.shape[:-2] and b.shape[-2] == inner
         if not (large and math.prod(batch) and a.dtype == b.dtype == np.float32):
             return matmul(a, b, out=out)
         (a, of_a), (b, of_b) = laid(a), laid(b)

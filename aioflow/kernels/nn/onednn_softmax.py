@@ -73,13 +73,14 @@ def _softmax(algorithm: int, node: NodeView, lib: Library, otherwise: Function) 
 
 
 def _gradient(algorithm: int, node: NodeView, lib: Library, otherwise: Function) -> Function:
+    """The gradient is products and sums, which need no finite operands; that of the logarithm has exp(y)."""
     axis = node.attrs["axis"]
 
     def compute(dy: Array, y: Array, out: Array | None = None) -> Array:
         routine = _found(lib, _backward, algorithm, y, axis) if dy.shape == y.shape else None
-        if routine is None or not (_finite(dy) and _finite(y)):
+        if routine is None or (algorithm == _LOGARITHM and not _finite(y)):
             return otherwise(dy, y, out=out)
-        dx = onednn_kernels.result(y.shape)
+        dx = _place(y, None if out is y else out)
         routine(np.ascontiguousarray(dy), np.ascontiguousarray(y), dx)
         return _delivered(dx, out)
 

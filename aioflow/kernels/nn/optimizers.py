@@ -14,7 +14,8 @@ from aioflow.graph.op import Indices, T, op
 from aioflow.kernels.context import Context
 from aioflow.kernels.families import CPU, GPU
 from aioflow.kernels.math.segments import add_rows
-from aioflow.kernels.nn.update import LARGE, check_shapes, run_dense, update
+from aioflow.kernels.nn import onednn_descent
+from aioflow.kernels.nn.update import check_shapes, compute, update
 from aioflow.resources.containers import VariableState
 from aioflow.tensors.dtypes import COMPLEX, FLOAT, INTEGER, NUMERIC, Array, Namespace, Spec, TensorShape
 
@@ -39,8 +40,8 @@ def _(ctx: Context, state: VariableState, alpha: Array, delta: Array) -> None:
     state.begin_change()
     try:
         state.note(ctx.step.journal)
-        if delta.size > LARGE:
-            run_dense((state,), ctx, _descend, delta, (alpha,))
+        if delta.size > onednn_descent.SMALL:
+            _descend_large(state, ctx, alpha, delta)
             return
         var = state.writable()
         if var.shape != delta.shape:
@@ -48,6 +49,14 @@ def _(ctx: Context, state: VariableState, alpha: Array, delta: Array) -> None:
         ctx.xp.subtract(var, ctx.xp.multiply(delta, alpha), var)
     finally:
         state.end_change()
+
+
+def _descend_large(state: VariableState, ctx: Context, alpha: Array, delta: Array) -> None:
+    draft = array, source = state.draft(ctx.xp)
+    check_shapes((state,), (array,), delta.shape)
+    if not onednn_descent.descend(array if source is None else source, alpha, delta, array):
+        compute(ctx, _descend, delta, [draft], (alpha,))
+    state.settle(array)
 
 
 @update(_descend, 2, FLOAT, COMPLEX)

@@ -34,10 +34,9 @@ Draft = tuple[Array, Array | None]
 """The array to change, and the array to copy into it first."""
 
 BLOCK: Final = 1 << 16
-"""Elements of a large variable that are updated at a time."""
-LARGE: Final = 4 * BLOCK
-
-
+"""Elements of a variable that are updated at a time."""
+LARGE: Final = 1 << 22
+"""Elements up to which one core is not slower than all: other cores have to wake, and share the memory's bandwidth."""
 _OTHER: Final = ("grad", "delta", "indices")
 
 
@@ -213,7 +212,7 @@ def compute(ctx: Context, formula: Formula, grad: Array, drafts: Sequence[Draft]
     """Run the formula, on views of some elements at a time and on all cores where there are many; never on rank 0."""
     var, xp = drafts[0][0], ctx.xp
     contiguous = all(array is None or array.flags.c_contiguous for draft in drafts for array in draft)
-    if (var.ndim and var.size <= LARGE) or xp is not np or not contiguous:
+    if (var.ndim and var.size <= BLOCK) or xp is not np or not contiguous:
         formula(xp, grad, [_filled(draft) for draft in drafts], numbers)
         return
     flat_grad, *flat = grad.reshape(-1), *[_flat(draft) for draft in drafts]

@@ -8,7 +8,7 @@ from aioflow.graph.graph import Graph
 from aioflow.graph.op import REGISTRY
 from aioflow.kernels.array.constants import constant
 from aioflow.kernels.linalg.matmul import matmul
-from aioflow.kernels.linalg.onednn_matmul import ALONE, SMALL, faster, faster_batches, laid
+from aioflow.kernels.linalg.onednn_matmul import SMALL, faster, faster_batches, laid
 from aioflow.tensors.dtypes import DeviceKind
 from tests.support.evaluate import bound, evaluate
 from tests.support.onednn import agree, needs_library, numbers
@@ -56,7 +56,7 @@ def test_a_batch_of_matrices_and_one_matrix_are_one_product():
 @pytest.mark.parametrize("batch", BATCHES)
 def test_products_of_large_batches(batch, flip_a, flip_b):
     rows, inner, columns = 96, 80, 72
-    assert rows * inner * columns > ALONE
+    assert rows * inner * columns > SMALL
     a = np.random.default_rng(1).standard_normal((*batch, *((inner, rows) if flip_a else (rows, inner))), np.float32)
     b = np.random.default_rng(2).standard_normal(
         (*batch, *((columns, inner) if flip_b else (inner, columns))), np.float32

@@ -8,7 +8,7 @@ from aioflow.graph.op import REGISTRY
 from aioflow.kernels.array.constants import constant
 from aioflow.kernels.nn.activation import column_sums, relu
 from aioflow.kernels.nn.convolution import conv2d
-from aioflow.kernels.nn.softmax import log_softmax, softmax
+from aioflow.kernels.nn.softmax import log_softmax, log_softmax_grad, softmax, softmax_grad
 from aioflow.tensors.dtypes import DeviceKind
 from tests.support.evaluate import bound, evaluate
 from tests.support.onednn import agree, needs_library, numbers, switched_off
@@ -65,6 +65,20 @@ def test_softmax_of_what_is_not_finite_is_numpys(function):
     x = numbers(100, 1000)
     x[0, 0], x[1, 0], x[2, 0], x[3], x[4] = np.nan, -np.inf, np.inf, -np.inf, np.inf
     agree(function, x)
+
+
+@needs_library
+@pytest.mark.parametrize("gradient", [softmax_grad, log_softmax_grad])
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+def test_the_gradient_of_softmax_of_what_is_not_finite_is_numpys(gradient, odd):
+    dy, y = numbers(100, 1000), numbers(100, 1000)
+    dy[0, 3], dy[1, 0], y[2, 5], y[4], y[3, 7], dy[3, 7] = odd, odd, odd, odd, 0, odd
+    with Graph().as_default():
+        dx = gradient(constant(dy), constant(y))
+        ours = evaluate(dx)
+        with switched_off():
+            theirs = evaluate(dx)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -12,8 +12,7 @@ from aioflow import errors
 from aioflow.devices.cpu import Cores
 from aioflow.graph.op import REGISTRY
 from aioflow.kernels.context import Context
-from aioflow.kernels.nn import optimizers
-from aioflow.kernels.nn.update import LARGE
+from aioflow.kernels.nn import optimizers, update
 from aioflow.resources.containers import Resources, VariableState
 from aioflow.tensors.dtypes import DeviceKind, Spec, as_dtype
 
@@ -104,9 +103,10 @@ def test_what_nobody_holds_is_changed_in_place_and_what_is_held_is_not(context, 
 
 
 @pytest.mark.parametrize("name", [name for name in UPDATES if not name.startswith("sparse")])
-def test_large_ones_come_to_the_same_in_place_and_from_what_is_held(step, cores, name):
+def test_large_ones_come_to_the_same_in_place_and_from_what_is_held(step, cores, name, monkeypatch):
+    monkeypatch.setattr(update, "LARGE", 3 * update.BLOCK)
     draw = np.random.default_rng(3)
-    value, grad = draw.uniform(0.5, 1.0, [2, 3, LARGE // 5]), draw.normal(size=[2, 3, LARGE // 5])
+    value, grad = draw.uniform(0.5, 1.0, [2, 3, update.BLOCK]), draw.normal(size=[2, 3, update.BLOCK])
     free, shared = states_for(name, value), states_for(name, value)
     context, held = Context(np, Resources(), step, device=cores), [each.read() for each in shared]
     for states in (free, shared):
@@ -114,6 +114,22 @@ def test_large_ones_come_to_the_same_in_place_and_from_what_is_held(step, cores,
     assert all((array == value).all() for array in held)
     for one, other in zip(free, shared, strict=True):
         np.testing.assert_array_equal(one.read(), other.read())
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+@pytest.mark.parametrize("rate", [0.1, 0.0, -3e38, 1e-40, np.nan, np.inf])
+def test_a_large_variable_descends_with_the_bits_of_numpy(step, is_held, rate):
+    draw = np.random.default_rng(7)
+    value, delta = [draw.integers(0, 1 << 32, (257, 130), np.uint32).view(np.float32) for _ in range(2)]
+    with np.errstate(all="ignore"):
+        wanted = value - delta * np.float32(rate)
+        free = state(value.copy())
+        held = free.read() if is_held else None
+        call_of("apply_gradient_descent")(Context(np, Resources(), step), free, np.float32(rate), delta)
+    found = free.read()
+    assert held is None or held.tobytes() == value.tobytes()
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
+    np.testing.assert_array_equal(found[~np.isnan(found)].view(np.uint32), wanted[~np.isnan(wanted)].view(np.uint32))
 
 
 @pytest.mark.parametrize("name", UPDATES)
