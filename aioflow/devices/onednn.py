@@ -39,11 +39,11 @@ _ERRORS: Final[dict[int, type[errors.OpError]]] = {
 }
 _PATIENCE: Final = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 """The environment variables that set how long idle threads of GNU's OpenMP spin before they sleep."""
-_SPINS: Final = "30000"
-"""The default here, 0.3 to 1.6 ms by processor: as long as a step is busy between two products, which otherwise wake
+_SPINS: Final = "100000"
+"""The default here, about a millisecond: as long as a step is busy between two products, which otherwise wake
 the threads.
 
-GNU's default is ten times as long: CPU time that other threads of the process lose.
+GNU's default is three times as long: CPU time that other threads of the process lose.
 """
 _KEEP_SETTINGS: Final = 1
 """How to pause OpenMP: without losing what `omp_set_num_threads` has set."""

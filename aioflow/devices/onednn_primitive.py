@@ -135,6 +135,11 @@ class AfterStep(NamedTuple):
         return cls("dnnl_post_ops_append_binary", (_BINARY_ADD,), layout)
 
     @classmethod
+    def sum(cls) -> "AfterStep":
+        """Add what the result's memory held before."""
+        return cls("dnnl_post_ops_append_sum", (ctypes.c_float(1), 0, _FLOAT32))
+
+    @classmethod
     def rectify(cls) -> "AfterStep":
         """Multiply what is below 0 with a number, whose argument is `argument(place, 33)`. NaN stays NaN."""
         return cls("dnnl_post_ops_append_prelu", (0,))

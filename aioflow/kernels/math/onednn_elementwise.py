@@ -47,15 +47,18 @@ def logistic(x: Array, out: Array | None = None) -> Array | None:
     if not x.min() >= LEAST:  # NaN is not, either
         return None
     y = onednn_kernels.result(x.shape) if out is None else out
-    return y if write_logistic(lib, x, y) else None
+    return y if write_logistic(lib, x, y, x.size <= _BLOCK) else None
 
 
-def write_logistic(lib: Library, x: Array, y: Array) -> bool:
-    """Write 1 / (1 + exp(-x)) to y, both contiguous, and say whether oneDNN could. It is 0 too soon, as x falls."""
+def write_logistic(lib: Library, x: Array, y: Array, alone: bool) -> bool:
+    """Write 1 / (1 + exp(-x)) to y, both contiguous, and say whether oneDNN could. It is 0 too soon, as x falls.
+
+    `alone`: on the calling thread.
+    """
     routine = ROUTINES.find(lib, (_forward, x.size), functools.partial(_forward, x.size))
     if routine is None:
         return False
-    with contextlib.nullcontext() if x.size > _BLOCK else lib.one_thread():
+    with lib.one_thread() if alone else contextlib.nullcontext():
         routine(x, y)
     return True
 

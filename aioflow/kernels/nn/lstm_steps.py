@@ -23,6 +23,20 @@ class Functions:
         self.xp = xp
         self.product = product
 
+    def affine(self, x: Array, kernel: Array, bias: Array, out: Array) -> None:
+        """Write x @ kernel + bias to `out`."""
+        self.product(x, kernel, out)
+        out += bias
+
+    def multiplier(self, matrix: Array, rows: int, adds: bool) -> Callable[[Array, Array], object]:
+        """A function (a, out) for many `a` of so many rows: out is a @ matrix then, or has a @ matrix added to it."""
+        if self.xp is np and not matrix.flags.c_contiguous:
+            matrix = variable_memory.copy(matrix)
+        if not adds:
+            return lambda a, out: self.product(a, matrix, out)
+        part = self.xp.empty((rows, matrix.shape[1]), matrix.dtype)
+        return lambda a, out: self.xp.add(out, self.product(a, matrix, part), out=out)
+
     def sigmoid(self, x: Array) -> None:
         """Replace x by its logistic function."""
         xp = self.xp
@@ -60,14 +74,13 @@ def forward(
     units, width = recurrent.shape
     sizes = (steps, batch, units), (2, steps, batch, units), (steps, batch, width)
     made = Made(*[by.empty(each, x.dtype) for each in sizes])
-    by.product(xp.ascontiguousarray(x).reshape(steps * batch, size), kernel, made.gates.reshape(steps * batch, width))
-    biases = xp.tile(bias, (batch, 1))  # its addition to all steps at once would be outside of the cache
-    part, scratch = xp.empty_like(biases), xp.empty((batch, units), x.dtype)
+    inputs, gates = xp.ascontiguousarray(x).reshape(steps * batch, size), made.gates.reshape(steps * batch, width)
+    by.affine(inputs, kernel, bias, gates)
+    add_recurrent, h = by.multiplier(recurrent, batch, True), xp.ascontiguousarray(h)
+    scratch = xp.empty((batch, units), x.dtype)
     for step in range(steps):
         now = made.at(step)
-        by.product(h, recurrent, part)
-        part += biases
-        xp.add(now.gates, part, out=now.gates)
+        add_recurrent(h, now.gates)
         _step(by, order, now, c, scratch)
         h, c = _kept_at_ends(xp, lengths, step, now, (h, c)) if lengths.size else (now.outputs, now.cells[0])
     return made.outputs, h.copy(), c.copy(), made.cells, made.gates
@@ -109,7 +122,7 @@ def backward(
     xp, (d_outputs, d_h, d_c) = by.xp, gradients
     d_h, d_c = d_h.copy(), d_c.copy()
     d_gates = by.empty(made.gates.shape, made.gates.dtype)
-    back = variable_memory.copy(recurrent.T) if xp is np else recurrent.T
+    go_back = by.multiplier(recurrent.T, len(d_h), False)
     scratch = xp.empty((2, *made.gates.shape[1:]), recurrent.dtype)
     for step in reversed(range(len(d_gates))):
         kept = (d_h.copy(), d_c.copy()) if lengths.size else None
@@ -119,7 +132,7 @@ def backward(
         if kept is not None:
             ended = (lengths <= step)[:, None]
             xp.copyto(d_gates[step], 0, where=ended)
-        by.product(d_gates[step], back, d_h)
+        go_back(d_gates[step], d_h)
         if kept is not None:
             xp.copyto(d_h, kept[0], where=ended)
             xp.copyto(d_c, kept[1], where=ended)

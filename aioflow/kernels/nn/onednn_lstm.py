@@ -13,6 +13,7 @@ from aioflow.devices.onednn import Library
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.kernels import onednn_kernels
+from aioflow.kernels.linalg import onednn_packed
 from aioflow.kernels.linalg.onednn_matmul import faster
 from aioflow.kernels.math.onednn_elementwise import write_logistic
 from aioflow.kernels.nn import lstm_steps
@@ -23,6 +24,8 @@ Binding = Callable[[Namespace, NodeView], Function]
 
 SMALL: Final = 1 << 11
 """The number of elements up to which NumPy's logistic function is not slower than a call of the library."""
+_ALONE: Final = 1 << 14
+"""The number of elements up to which one thread computes it as fast as several."""
 
 
 class _Functions(lstm_steps.Functions):
@@ -32,9 +35,19 @@ class _Functions(lstm_steps.Functions):
         super().__init__(xp, faster(library, np.dot))
         self._library = library
 
+    def affine(self, x: Array, kernel: Array, bias: Array, out: Array) -> None:
+        """Write x @ kernel + bias to `out`."""
+        if not onednn_packed.affine(self._library, x, np.ascontiguousarray(kernel), np.ascontiguousarray(bias), out):
+            super().affine(x, kernel, bias, out)
+
+    def multiplier(self, matrix: Array, rows: int, adds: bool) -> Callable[[Array, Array], object]:
+        """A function (a, out) for many `a` of so many rows: out is a @ matrix then, or has a @ matrix added to it."""
+        packed = onednn_packed.multiplier(self._library, matrix, rows, adds)
+        return super().multiplier(matrix, rows, adds) if packed is None else packed
+
     def sigmoid(self, x: Array) -> None:
         """Replace x by its logistic function."""
-        if x.size <= SMALL or not write_logistic(self._library, x, x):
+        if x.size <= SMALL or not write_logistic(self._library, x, x, alone=x.size <= _ALONE):
             super().sigmoid(x)
 
 
