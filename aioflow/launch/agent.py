@@ -87,8 +87,10 @@ class Agent:
     async def reserve(self, host: str, port: int = 0) -> str:
         """Start the task's process, which reserves a port of the host: `port` if it is free, else any.
 
-        Returns the address, or `!` and the reason for failing.
+        A former process that still runs, because it was too slow to start, is stopped. Returns the address, or `!` and
+        the reason for failing.
         """
+        await self.stop()
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "aioflow.launch.child",
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
@@ -135,7 +137,7 @@ class Agent:
         return ""
 
     async def stop(self) -> str:
-        """Stop the task, or kill it if it does not stop in time; the answer says so."""
+        """Stop the task, or kill it if it does not stop in time; the answer says so. Cancelling kills it at once."""
         process = self._process
         if process is None or process.returncode is not None:
             return ""
@@ -146,9 +148,12 @@ class Agent:
                 await process.wait()
                 return ""
         except TimeoutError:
-            process.kill()
-            await process.wait()
-            return f"it did not stop within {STOPPING:g} s and was killed"
+            pass
+        finally:
+            if process.returncode is None:
+                process.kill()
+        await process.wait()
+        return f"it did not stop within {STOPPING:g} s and was killed"
 
     def __del__(self) -> None:
         """Kill the task, since its launcher is gone."""

@@ -391,6 +391,34 @@ async def test_an_agent_has_a_task_that_ends_when_it_is_told_or_killed():
 
 @pytest.mark.real
 @pytest.mark.slow
+async def test_an_agent_stops_a_process_that_was_too_slow_before_it_starts_another(monkeypatch):
+    monkeypatch.setattr("aioflow.launch.agent.STARTING", 0)
+    agent = Agent()
+    assert await agent.reserve("127.0.0.1") == "!it did not answer within 0 s"
+    slow = agent._process
+    assert slow.returncode is None
+    monkeypatch.undo()
+    assert re.fullmatch(r"127\.0\.0\.1:\d+", await agent.reserve("127.0.0.1"))
+    assert slow.returncode is not None
+    assert await agent.stop() == ""
+
+
+@pytest.mark.real
+@pytest.mark.slow
+async def test_a_stop_that_is_cancelled_kills_the_process():
+    agent = Agent()
+    await agent.reserve("127.0.0.1")
+    os.kill(agent._process.pid, signal.SIGSTOP)
+    stopping = asyncio.create_task(agent.stop())
+    await asyncio.sleep(0)
+    stopping.cancel()
+    await asyncio.wait([stopping])
+    assert stopping.cancelled()
+    assert await agent._process.wait() == -signal.SIGKILL
+
+
+@pytest.mark.real
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.skipif(not _has_ipv6(), reason="this machine has no IPv6")
 async def test_a_task_listens_at_an_address_of_ipv6_as_at_any_other():

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import aioflow as af
-from aioflow.kernels.nn import optimizers
 from aioflow.train.optimizer import create_slot
 
 ROWS, COLUMNS, STEPS = 6, 3, 4
@@ -223,7 +222,6 @@ async def test_a_sparse_step_is_the_formula_on_the_rows_it_names(graph, case, ke
 
 
 async def test_every_optimizer_updates_scalars_and_large_variables(graph, case, monkeypatch):
-    monkeypatch.setattr(optimizers, "LARGE", 40)
     monkeypatch.setattr("aioflow.kernels.nn.update.LARGE", 40)
     monkeypatch.setattr("aioflow.kernels.nn.update.BLOCK", 16)
     make, formula, slots, options = CASES[case]

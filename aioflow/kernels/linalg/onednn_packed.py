@@ -39,9 +39,10 @@ def multiplier(lib: Library, matrix: Array, rows: int, adds: bool) -> Callable[[
 
 def affine(lib: Library, a: Array, b: Array, bias: Array, out: Array) -> bool:
     """Write a @ b + bias to `out`, all of them contiguous, and say whether oneDNN could. Small ones stay with NumPy."""
-    sizes = rows, inner, columns = *a.shape, b.shape[1]
+    (rows, inner), columns = a.shape, b.shape[1]
     if rows * inner * columns <= SMALL or not a.dtype == b.dtype == bias.dtype == np.float32:
         return False
+    sizes = rows, inner, columns
     routine = ROUTINES.find(lib, (_affine, sizes), functools.partial(_affine, sizes))
     if routine is None:
         return False
