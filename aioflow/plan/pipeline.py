@@ -17,7 +17,7 @@ from aioflow.graph.op import Op
 from aioflow.graph.operation import Operation, Tensor, describe_line
 from aioflow.kernels.array.constants import missing_feed
 from aioflow.plan.partition import Part
-from aioflow.plan.passes.flow import Flow, every_node, has_primitives, release, verify
+from aioflow.plan.passes.flow import Flow, every_node, has_primitives, release, staged, verify
 from aioflow.plan.passes.optimise import optimise
 from aioflow.plan.passes.order import order
 from aioflow.plan.passes.prune import keep_unread, prune, trim
@@ -94,7 +94,9 @@ def _made_flow(signature: Signature, optimize: bool) -> Flow:
     if has_primitives(flow):  # handmade control flow runs unchanged
         _check_fed(flow)
         return verify(flow)
-    flow = keep_unread(trim(order(flow)))
+    nodes = list(every_node(flow.nodes))
+    flow = staged(flow, order, trim, keep_unread)
+    release(nodes)
     _check_fed(flow)  # after trimming: a branch may capture a placeholder that none of its results needs
     if optimize:
         nodes = list(every_node(flow.nodes))

@@ -236,6 +236,15 @@ def every_node(nodes: Iterable[Node]) -> Iterator[Node]:
             yield node
 
 
+def staged(flow: Flow, *passes: Callable[[Flow], Flow]) -> Flow:
+    """Apply the passes in turn, and free the nodes of each flow between them one by one."""
+    for apply in passes:
+        nodes = list(every_node(flow.nodes))
+        flow = apply(flow)
+        release(nodes)
+    return flow
+
+
 def release(found: list[Any] | dict[Any, Any]) -> None:
     """Empty it from the end. Freed all at once, many objects would hold the interpreter, and with it the loop."""
     take: Callable[[], object] = found.pop if isinstance(found, list) else found.popitem
@@ -243,11 +252,15 @@ def release(found: list[Any] | dict[Any, Any]) -> None:
         take()
 
 
-def rewrite_blocks(flow: Flow, change: Callable[[Node, Block], Block]) -> Flow:
-    """Replace every block of every node by the result of `change`."""
+def in_blocks(flow: Flow, apply: Callable[[Flow], Flow]) -> Flow:
+    """Apply a pass to the flow of every block of every node."""
     if not any(node.blocks for node in flow.nodes):
         return flow
-    return rewrite(flow, lambda node: node.with_blocks([change(node, b) for b in node.blocks]) if node.blocks else node)
+
+    def changed(node: Node) -> Node:
+        return node.with_blocks([Block(apply(block.flow), block.takes) for block in node.blocks])
+
+    return rewrite(flow, lambda node: changed(node) if node.blocks else node)
 
 
 def sweep(feeds: tuple[Node, ...], fetches: tuple[Value, ...], targets: tuple[Node, ...]) -> Flow:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from aioflow.graph.op import REGISTRY
 from aioflow.kernels.nn.channel_shuffle import channel_shuffle
 from aioflow.kernels.nn.windows import FORMATS
-from aioflow.plan.passes.flow import Block, Flow, Node, Replacement, Value, rewrite, rewrite_blocks
+from aioflow.plan.passes.flow import Flow, Node, Replacement, Value, in_blocks, rewrite
 from aioflow.tensors.dtypes import normalise_axis
 
 TO_LAST: Final = (0, 2, 3, 1)
@@ -56,7 +56,7 @@ _REDUCTIONS: Final = frozenset({"reduce_mean", "reduce_sum", "reduce_max", "redu
 
 def channels_last(flow: Flow) -> Flow:
     """Return the flow with channels last on the way, in the blocks of branches and loops, too."""
-    flow = rewrite_blocks(flow, lambda node, block: Block(channels_last(block.flow), block.takes))
+    flow = in_blocks(flow, channels_last)
     if not any(node.attrs.get("data_format") == _FIRST and node.definition.name in _FORMATTED for node in flow.nodes):
         return flow
     return rewrite(flow, _Layout().visit)

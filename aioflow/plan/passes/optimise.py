@@ -16,15 +16,14 @@ from aioflow.plan import op_cost
 from aioflow.plan.allocation import needed
 from aioflow.plan.passes.contract import contract
 from aioflow.plan.passes.flow import (
-    Block,
     Flow,
     Node,
     Replacement,
     Value,
-    every_node,
+    in_blocks,
     release,
     rewrite,
-    rewrite_blocks,
+    staged,
 )
 from aioflow.plan.passes.groups import group
 from aioflow.plan.passes.layout import channels_last
@@ -271,26 +270,26 @@ def optimise(flow: Flow) -> Flow:
     The blocks of branches and loops are optimised first. Then their unused outputs are removed, and the rest is
     optimised again. Finally neighbouring nodes that one kernel computes together become one node.
     """
-    flow = _simpler(flow)
-    if any(node.blocks for node in flow.nodes):
-        flow = _simpler(trim(flow))
-    return _contracted(group(channels_last(flow)))
+    return staged(flow, _simpler, _if_blocks(trim), _if_blocks(_simpler), channels_last, group, _contracted)
+
+
+def _if_blocks(apply: Callable[[Flow], Flow]) -> Callable[[Flow], Flow]:
+    return lambda flow: apply(flow) if any(node.blocks for node in flow.nodes) else flow
 
 
 def _simpler(flow: Flow) -> Flow:
-    nodes = list(every_node(flow.nodes))
-    flow = rewrite_blocks(flow, lambda node, block: Block(_simpler(block.flow), block.takes))
-    release(nodes)
+    return staged(flow, lambda flow: in_blocks(flow, _simpler), _rounds)
+
+
+def _rounds(flow: Flow) -> Flow:
     for _ in range(ROUNDS):
-        count = len(flow.nodes)
-        for apply in PASSES:
-            nodes = list(flow.nodes)
-            flow = apply(flow)
-            release(nodes)
+        count, nodes = len(flow.nodes), list(flow.nodes)
+        flow = staged(flow, *PASSES)
+        release(nodes)
         if len(flow.nodes) == count:
             break
     return flow
 
 
 def _contracted(flow: Flow) -> Flow:
-    return contract(rewrite_blocks(flow, lambda node, block: Block(_contracted(block.flow), block.takes)))
+    return staged(flow, lambda flow: in_blocks(flow, _contracted), contract)

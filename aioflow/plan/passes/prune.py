@@ -21,7 +21,7 @@ from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.subgraph import Body, bodies_of
 from aioflow.kernels.array.constants import identity
 from aioflow.plan.passes.demand import Demand, is_loop
-from aioflow.plan.passes.flow import Block, Flow, Node, Value, blocks_within, rewrite, rewrite_blocks, sweep
+from aioflow.plan.passes.flow import Block, Flow, Node, Value, blocks_within, in_blocks, rewrite, sweep
 from aioflow.tensors.dtypes import ListSpec, ResourceSpec, Spec, TensorShape
 
 
@@ -151,7 +151,7 @@ def keep_unread(flow: Flow) -> Flow:
     """The Flow that clears a slot only if this step reads it."""
     if not any(inner.definition.name == _CLEAR for node in flow.nodes for inner in node.everything()):
         return flow
-    flow = rewrite_blocks(flow, lambda node, block: Block(keep_unread(block.flow), block.takes))
+    flow = in_blocks(flow, keep_unread)
     read = {node.inputs[:2] for node in flow.nodes if node.definition.name in _READS}
     idle = {node.operation for node in flow.nodes if node.definition.name == _CLEAR and not _is_read(node, read)}
     return rewrite(flow, lambda node: _handed_on(node) if node.operation in idle else node) if idle else flow
