@@ -17,6 +17,7 @@ from aioflow.net.transport import same_host, segments, shared_channel, websocket
 from aioflow.net.transport import websocket_frames as frames
 from aioflow.net.transport.channel import LOST, VIOLATION, ClosedError, receive
 from aioflow.net.transport.descriptors import UnixPair, offer_pair
+from aioflow.net.transport.mapped_segments import Mapped
 from aioflow.net.transport.segments import Piece, Segment, SegmentPool, pool
 from aioflow.net.transport.shared_channel import SharedMemoryChannel
 from aioflow.net.transport.websocket_server import Memory, WebSocketNetwork, dial
@@ -217,6 +218,45 @@ async def test_values_outlive_the_connection():
         for number in range(5):
             await peer.request(echo(np.full(MIB, number)))
         assert np.array_equal(value, np.arange(MIB))
+
+
+async def test_a_value_goes_on_to_a_third_process_without_a_copy(monkeypatch):
+    few = SegmentPool(1 << 30)
+    monkeypatch.setattr(websocket_server, "pool", lambda: few)
+    service = Echo()
+    async with (
+        meeting(network(), network(), ANYWHERE, Service()) as (owner, _),
+        meeting(network(), network(), ANYWHERE, service) as (third, _),
+    ):
+        value = (await owner.request(tensor(2 * MIB, 3))).values[0]
+        (segment,) = few._segments.values()
+        returned = (await third.request(echo(value))).values[0]
+        assert list(few._segments.values()) == [segment]
+        del value
+        await a_while()
+        assert segment.loans == 1
+        assert returned.tobytes() == b"\3" * (2 * MIB)
+        del returned
+        service.calls.clear()
+        await a_while()
+        assert not segment.loans
+
+
+async def test_memory_that_was_lent_on_to_a_lost_process_is_not_given_back(monkeypatch):
+    few = SegmentPool(1 << 30)
+    monkeypatch.setattr(websocket_server, "pool", lambda: few)
+    segment, ended = few.create(MIB), []
+    mapped = Mapped(os.dup(segment.fileno()), private=False)
+    few.add_foreign(mapped)
+    async with a_pair(network(), ANYWHERE) as (near, far):
+        far.listen(Taker())
+        near.send_shared(b"head", few.lend(mapped.view(0, 1000, lambda: ended.append(1))[:].data))
+        near._transport.abort()
+        await a_while()
+    assert not ended
+    del mapped
+    gc.collect()
+    assert ended == [1]
 
 
 async def test_the_same_memory_serves_one_value_after_the_other():
