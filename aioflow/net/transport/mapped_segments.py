@@ -2,7 +2,7 @@
 
 A value that came in a peer's segment and goes on to a third process is not copied: the third process maps the same
 segment. This process gives the segment back to its owner only after the third process has given it back, so the owner
-cannot change the memory before.
+cannot change the memory before. If the third process is lost, the owner is told to discard the segment.
 """
 
 import fcntl
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow.net.transport.segments import SEALS, LendableSegment, SharedMemoryError, address_of
+from aioflow.net.transport.segments import SEALS, LendableSegment, SegmentPool, SharedMemoryError, address_of
 from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.lent_memory import LentMemory
 
@@ -28,12 +28,13 @@ class Mapped(LendableSegment):
         nbytes: its size.
     """
 
-    def __init__(self, file: int, private: bool) -> None:
+    def __init__(self, file: int, private: bool, on_discard: Callable[[], Any]) -> None:
         """Map it, and own the file.
 
         Args:
             file: its descriptor.
             private: whether this process may write to its view of the memory, which no other process sees.
+            on_discard: called when the owner must not write to it again, since a lost process may still read it.
 
         Raises SharedMemoryError if the owner could shrink it: then to read it could kill this process.
         """
@@ -57,6 +58,7 @@ class Mapped(LendableSegment):
         self.start = address_of(self.memory)
         self.users = weakref.WeakSet()
         self.is_dropped = False
+        self._on_discard: Final = on_discard
         self._lent: Final[list[memoryview]] = []
         """Bytes of it that are lent on. They keep the loan of this process."""
 
@@ -83,7 +85,14 @@ class Mapped(LendableSegment):
 
     def end_loan(self) -> None:
         """End one loan. The owner counts the loans of the whole segment, so any of them will do."""
-        self._lent.pop()
+        if self._lent:  # else it was discarded
+            self._lent.pop()
+
+    def discard(self, pool: SegmentPool) -> None:
+        """The owner does not write to it again; so no loan need keep that of this process."""
+        if self._lent:
+            self._on_discard()
+            self._lent.clear()
 
     def drop(self) -> None:
         """The owner has dropped it, or is lost: it is not lent again."""

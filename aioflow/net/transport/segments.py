@@ -86,6 +86,9 @@ class LendableSegment(Protocol):
     def end_loan(self) -> None:
         """End one loan."""
 
+    def discard(self, pool: "SegmentPool") -> None:
+        """Let no value be written to it again: a lost peer may still read it."""
+
 
 class Segment(LendableSegment):
     """Shared memory of this process."""
@@ -125,6 +128,10 @@ class Segment(LendableSegment):
         """End one loan."""
         self._loans -= 1
 
+    def discard(self, pool: "SegmentPool") -> None:
+        """The pool does not use it again."""
+        pool.discard(self)
+
     def array(self, nbytes: int) -> AnyArray:
         """Its first bytes. The owner of the array is of this array and its views alone, and dies with them."""
         return np.frombuffer(self._map, np.uint8, nbytes)[:]
@@ -137,7 +144,7 @@ class Segment(LendableSegment):
     def is_used_by(self, arrays: int) -> bool:
         """Whether arrays of exactly as many owners use its memory, and no peer has it. Hold the pool's lock."""
         alone = sys.getrefcount(self.memory) == _ONLY_OURS
-        return alone and not self._loans and sys.getrefcount(self._map) == _ONLY_OURS + 1 + arrays
+        return alone and not self.loans and sys.getrefcount(self._map) == _ONLY_OURS + 1 + arrays
 
 
 class _Holder:
@@ -261,12 +268,11 @@ class SegmentPool:
         with self._lock:
             self._shrink(self.most, _MANY)
 
-    def discard(self, segment: LendableSegment) -> None:
-        """Do not use that segment again: a lost peer may still read it. One of another peer is not given back."""
+    def discard(self, segment: Segment) -> None:
+        """Do not use that segment again: a lost peer may still read it."""
         with self._lock:
-            found = self._segments.get(segment.key)
-            if found is not None:
-                self._drop(found)
+            if segment.key in self._segments:
+                self._drop(segment)
 
     def _shrink(self, most: int, many: int) -> None:
         """Drop free segments, the oldest ones first, until at most `most` bytes and `many` segments are left."""

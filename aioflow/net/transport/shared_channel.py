@@ -1,10 +1,12 @@
 """One end of a Unix socket as a channel between two processes of one user on one host, which lend each other memory.
 
-The frames are those of a websocket, unmasked, and three more:
+The frames are those of a websocket, unmasked, and four more:
 
     SHARED      the number of a segment, where the values begin in it, their bytes, and whether the segment is new
     RETURNED    numbers of segments: one loan of each has ended
     FORGOTTEN   numbers of segments that the owner has dropped
+    DISCARDED   numbers of segments that the owner must drop: a lost process, to which the peer has lent them on, may
+                still read them
 
 A segment has its number from the frame that names it first until it is forgotten; its descriptor is passed before.
 """
@@ -138,6 +140,9 @@ class SharedMemoryChannel(WebSocketChannel):
             elif opcode == frames.FORGOTTEN:
                 for number in _numbers(payload):
                     self._unmap(number)
+            elif opcode == frames.DISCARDED:
+                for number in _numbers(payload):
+                    self._lent.segment(number).discard(self.pool)
             else:
                 super()._came(opcode, payload)
         except SharedMemoryError as error:
@@ -160,7 +165,7 @@ class SharedMemoryChannel(WebSocketChannel):
         file = self._taken()
         if file is None:
             raise SharedMemoryError(f"segment {number} came without a descriptor")
-        mapped = Mapped(file, self._private)
+        mapped = Mapped(file, self._private, functools.partial(self._control, frames.DISCARDED, _NUMBER.pack(number)))
         if number in self._mapped or len(self._mapped) >= _MOST:
             raise SharedMemoryError(f"segment {number} came twice, or is one of too many")
         self._mapped[number] = mapped
@@ -213,6 +218,13 @@ class _Lent:
         self._loans[number] += 1
         return number, new
 
+    def segment(self, number: int) -> LendableSegment:
+        """The segment of that number. SharedMemoryError if there is none."""
+        found = self._segments.get(number)
+        if found is None:
+            raise SharedMemoryError(f"segment {number} was discarded, which is not lent")
+        return found
+
     def returned(self, number: int) -> LendableSegment:
         """End one loan of a segment. SharedMemoryError if there is none."""
         if self._loans[number] < 1:
@@ -234,7 +246,7 @@ class _Lent:
         """Lose the memory of all loans."""
         for number, segment in list(self._segments.items()):
             if self._loans[number]:
-                self._pool.discard(segment)
+                segment.discard(self._pool)
         self._numbers.clear()
         self._segments.clear()
         self._loans.clear()

@@ -16,7 +16,7 @@ MIB = 1 << 20
 def test_a_task_reads_and_never_writes_and_a_client_writes_for_itself():
     one = Segment(MIB)
     one.memory[:] = 7
-    reader, writer = (Mapped(os.dup(one.fileno()), private).view(0, MIB, list) for private in (False, True))
+    reader, writer = (Mapped(os.dup(one.fileno()), private, list).view(0, MIB, list) for private in (False, True))
     with pytest.raises(ValueError, match="read-only"):
         reader[0] = 1
     writer[0] = 1
@@ -29,7 +29,7 @@ def test_a_task_reads_and_never_writes_and_a_client_writes_for_itself():
 
 def test_the_loan_ends_with_the_last_array():
     one, ended = Segment(MIB), []
-    mapped = Mapped(os.dup(one.fileno()), private=False)
+    mapped = Mapped(os.dup(one.fileno()), False, list)
     view = mapped.view(0, 1000, lambda: ended.append(1))
     part = view[100:200].view(np.float32).reshape(5, 5)[1:]
     del view, mapped
@@ -52,7 +52,7 @@ def test_memory_that_its_owner_could_shrink_is_refused(kind, tmp_path):
         file, other = os.pipe()
         os.close(other)
     with pytest.raises(SharedMemoryError):
-        Mapped(file, private=False)
+        Mapped(file, False, list)
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -60,12 +60,12 @@ def test_memory_that_its_owner_could_shrink_is_refused(kind, tmp_path):
 def test_a_value_of_a_peer_is_lent_on_without_a_copy_and_given_back_after_the_last_loan(start):
     one, few, ended = Segment(MIB), SegmentPool(10 * MIB), []
     one.memory[start : start + 1000] = 7
-    mapped = Mapped(os.dup(one.fileno()), private=False)
+    mapped = Mapped(os.dup(one.fileno()), False, list)
     few.add_foreign(mapped)
     value = mapped.view(start, 1000, lambda: ended.append(1)).view(np.float32)
     pieces = [copied_at_once(few, [[value.view(np.uint8).data]]) for _ in range(2)]
     assert [(piece.segment, piece.start, few.nbytes) for piece in pieces] == [(mapped, start, 0)] * 2
-    third = Mapped(os.dup(pieces[0].segment.fileno()), private=False)
+    third = Mapped(os.dup(pieces[0].segment.fileno()), False, list)
     assert third.view(pieces[0].start, pieces[0].nbytes, list).tobytes() == b"\7" * 1000
     del value
     for piece in pieces:
@@ -76,7 +76,7 @@ def test_a_value_of_a_peer_is_lent_on_without_a_copy_and_given_back_after_the_la
 
 def test_a_segment_that_its_owner_has_dropped_is_lent_on_no_more():
     one, few, dropped = Segment(MIB), SegmentPool(10 * MIB), []
-    mapped = Mapped(os.dup(one.fileno()), private=False)
+    mapped = Mapped(os.dup(one.fileno()), False, list)
     few.add_foreign(mapped)
     user = User(dropped)
     mapped.users.add(user)

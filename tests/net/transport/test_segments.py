@@ -178,7 +178,7 @@ async def test_a_value_elsewhere_in_a_segment_is_lent_there(start):
     piece = await copied(few, [[memoryview(array[start : start + 100])]])
     assert (piece.start, piece.nbytes, few.nbytes) == (start, 100, MIB)
     assert bytes(piece.views()[0]) == bytes(range(100))
-    mapped = Mapped(os.dup(piece.segment.fileno()), private=False)
+    mapped = Mapped(os.dup(piece.segment.fileno()), False, list)
     assert bytes(mapped.view(piece.start, piece.nbytes, piece.release)) == bytes(range(100))
     assert not piece.segment.loans
 

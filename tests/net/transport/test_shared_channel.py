@@ -17,7 +17,6 @@ from aioflow.net.transport import same_host, segments, shared_channel, websocket
 from aioflow.net.transport import websocket_frames as frames
 from aioflow.net.transport.channel import LOST, VIOLATION, ClosedError, receive
 from aioflow.net.transport.descriptors import UnixPair, offer_pair
-from aioflow.net.transport.mapped_segments import Mapped
 from aioflow.net.transport.segments import Piece, Segment, SegmentPool, pool
 from aioflow.net.transport.shared_channel import SharedMemoryChannel
 from aioflow.net.transport.websocket_server import Memory, WebSocketNetwork, dial
@@ -242,21 +241,23 @@ async def test_a_value_goes_on_to_a_third_process_without_a_copy(monkeypatch):
         assert not segment.loans
 
 
-async def test_memory_that_was_lent_on_to_a_lost_process_is_not_given_back(monkeypatch):
-    few = SegmentPool(1 << 30)
+async def test_the_owner_drops_memory_that_was_lent_on_to_a_lost_process(monkeypatch):
+    few, taker = SegmentPool(1 << 30), Taker(keeps=True)
     monkeypatch.setattr(websocket_server, "pool", lambda: few)
-    segment, ended = few.create(MIB), []
-    mapped = Mapped(os.dup(segment.fileno()), private=False)
-    few.add_foreign(mapped)
-    async with a_pair(network(), ANYWHERE) as (near, far):
-        far.listen(Taker())
-        near.send_shared(b"head", few.lend(mapped.view(0, 1000, lambda: ended.append(1))[:].data))
-        near._transport.abort()
+    async with a_pair(network(), ANYWHERE) as (owner, near), a_pair(network(), ANYWHERE) as (far, third):
+        owner.listen(Taker())
+        near.listen(taker)
+        third.listen(Taker(keeps=True))
+        segment = few.create(MIB)
+        owner.send_shared(b"head", piece_of(few, segment))
         await a_while()
-    assert not ended
-    del mapped
-    gc.collect()
-    assert ended == [1]
+        far.send_shared(b"head", few.lend(taker.kept.pop()[:].data))
+        await a_while()
+        assert (segment.loans, segment.is_dropped) == (1, False)
+        far._transport.abort()
+        await a_while()
+        assert (segment.loans, segment.is_dropped) == (0, True)
+        assert not near._mapped
 
 
 async def test_the_same_memory_serves_one_value_after_the_other():
@@ -358,11 +359,12 @@ async def test_a_value_is_lent_in_one_write_and_the_ended_loan_is_told_with_the_
 
 
 class Taker:
-    """Takes values, and lets them go."""
+    """Takes values, and lets them go, unless it keeps them."""
 
     raw_expected = received = 0
 
-    def __init__(self):
+    def __init__(self, keeps=False):
+        self.kept = [] if keeps else None
         self.shared = 0
         self.end = asyncio.get_running_loop().create_future()
 
@@ -374,6 +376,8 @@ class Taker:
 
     def shared_received(self, memory):
         self.shared += 1
+        if self.kept is not None:
+            self.kept.append(memory)
 
     def lost(self, reason):
         self.end.set_result(reason)
@@ -406,6 +410,7 @@ HOSTILE = {
     "a return of nothing": ([framed(frames.RETURNED, bytes(4))], False),
     "a list that is cut": ([framed(frames.RETURNED, bytes(5))], False),
     "a list of forgotten ones that is cut": ([framed(frames.FORGOTTEN, bytes(3))], False),
+    "a discard of nothing": ([framed(frames.DISCARDED, bytes(4))], False),
     "a text": ([framed(frames.TEXT, b"hello")], False),
     "a ping": ([framed(frames.PING, b"")], False),
     "a part of a message": ([framed(frames.CONTINUATION, b"")], False),
