@@ -2,7 +2,7 @@
 
 A process copies values into a segment of its pool and lends the segment to a peer, which maps it. Once the peer uses
 the memory no longer, it gives the segment back, and the pool takes it for other values. Fresh memory would cost more
-than a copy through a socket, because the system zeroes it page by page.
+than a copy through a socket, because the system zeroes it page by page. A peer can lend the segment on.
 
 A segment is a sealed memfd: it has no name in the system and vanishes with the last process that maps it, it cannot
 shrink below a reader, and only its owner can write to it.
@@ -16,8 +16,8 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Sequence
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -26,17 +26,15 @@ from aioflow.plan.allocation import machine_memory
 from aioflow.resources.lendable import LENDABLE
 from aioflow.resources.reference_counts import COUNTS_ARE_EXACT
 from aioflow.tensors.as_array import AnyArray
-from aioflow.tensors.lent_memory import LentMemory
 
-_SEALS: Final = 0x0001 | 0x0002 | 0x0004 | 0x0010
+SEALS: Final = 0x0001 | 0x0002 | 0x0004 | 0x0010
 """F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW and F_SEAL_FUTURE_WRITE of Linux."""
 _ADD_SEALS: Final = 1033
-_GET_SEALS: Final = 1034
 _PAGES: Final = 1 << 16
 _KEPT: Final = 1 << 30
 """Bytes of free segments that a process keeps at most."""
 _MANY: Final = 64
-"""Segments of a process, at most: each takes two descriptors of it, and one of each peer."""
+"""Segments of a process, at most: each takes two descriptors of it, and two of each peer."""
 _PART: Final = 4
 """The segments of a process take at most this part of the memory that it can have."""
 _NAME: Final = "aioflow"
@@ -54,43 +52,85 @@ class SharedMemoryError(Exception):
 class User(Protocol):
     """A channel whose peer maps a segment."""
 
-    def dropped(self, segment: "Segment") -> None:
+    def dropped(self, segment: "LendableSegment") -> None:
         """The pool drops the segment. May be called in any thread."""
 
 
-class Segment:
-    """Shared memory of this process.
+class LendableSegment(Protocol):
+    """A segment that this process can lend: its own, or one that a peer has lent it.
 
     Attributes:
         memory: all its bytes.
         key: its key in pools.
         start: their address.
-        loans: how many times it is lent.
         users: the channels whose peers map it.
-        is_dropped: whether its pool uses it no longer.
+        is_dropped: whether it is not lent again.
     """
+
+    memory: AnyArray
+    key: int
+    start: int
+    users: weakref.WeakSet[User]
+    is_dropped: bool
+
+    @property
+    def loans(self) -> int:
+        """How many times it is lent."""
+
+    def fileno(self) -> int:
+        """The file of the memory, which can be sent to another process."""
+
+    def begin_loan(self, buffer: memoryview) -> None:
+        """Lend it once, for these of its bytes."""
+
+    def end_loan(self) -> None:
+        """End one loan."""
+
+    def discard(self, pool: "SegmentPool") -> None:
+        """Let no value be written to it again: a lost peer may still read it."""
+
+
+class Segment(LendableSegment):
+    """Shared memory of this process."""
 
     def __init__(self, nbytes: int) -> None:
         """OSError if there is no such memory."""
         self._file: Final = os.memfd_create(_NAME, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        self.loans: int = 0
-        self.users: Final[weakref.WeakSet[User]] = weakref.WeakSet()
-        self.is_dropped: bool = False
+        self.users = weakref.WeakSet()
+        self.is_dropped = False
+        self._loans = 0
         try:
             os.posix_fallocate(self._file, 0, nbytes)  # an error here, where a later page would kill the process
             self._map: Final = mmap.mmap(self._file, nbytes, mmap.MAP_SHARED)
-            fcntl.fcntl(self._file, _ADD_SEALS, _SEALS)
+            fcntl.fcntl(self._file, _ADD_SEALS, SEALS)
         except BaseException:
             os.close(self._file)
             raise
-        self.memory: Final[AnyArray] = np.frombuffer(self._map, np.uint8)
-        self.key: Final = id(self._map)
-        self.start: Final[int] = self.memory.__array_interface__["data"][0]
+        self.memory = np.frombuffer(self._map, np.uint8)
+        self.key = id(self._map)
+        self.start = address_of(self.memory)
         weakref.finalize(self, os.close, self._file)
 
     def fileno(self) -> int:
         """The file of the memory, which can be sent to another process."""
         return self._file
+
+    @property
+    def loans(self) -> int:
+        """How many times it is lent."""
+        return self._loans
+
+    def begin_loan(self, buffer: memoryview | None = None) -> None:
+        """Lend it once."""
+        self._loans += 1
+
+    def end_loan(self) -> None:
+        """End one loan."""
+        self._loans -= 1
+
+    def discard(self, pool: "SegmentPool") -> None:
+        """The pool does not use it again."""
+        pool.discard(self)
 
     def array(self, nbytes: int) -> AnyArray:
         """Its first bytes. The owner of the array is of this array and its views alone, and dies with them."""
@@ -125,6 +165,7 @@ class SegmentPool:
 
     Attributes:
         most: the bytes of all segments, at most.
+        nbytes: the bytes of all segments.
     """
 
     def __init__(self, most: int, kept: int = _KEPT) -> None:
@@ -135,15 +176,13 @@ class SegmentPool:
             kept: the bytes of free segments.
         """
         self.most: Final[int] = most
+        self.nbytes: int = 0
         self._kept: Final = kept
         self._segments: Final[dict[int, Segment]] = {}
         """By their keys, in the order in which they were made."""
+        self._foreign: Final[weakref.WeakValueDictionary[int, LendableSegment]] = weakref.WeakValueDictionary()
+        """The segments that peers have lent, by their keys."""
         self._lock: Final = threading.Lock()
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of its segments."""
-        return sum([one.memory.nbytes for one in self._segments.values()])
 
     def reuse(self, nbytes: int) -> Segment | None:
         """A free segment of at least `nbytes` bytes, lent once; None if there is none."""
@@ -151,7 +190,7 @@ class SegmentPool:
         with self._lock:
             found = next((one for one in self._segments.values() if one.memory.nbytes == size and one.is_free), None)
             if found is not None:
-                found.loans = 1
+                found.begin_loan()
             return found
 
     def create(self, nbytes: int) -> Segment | None:
@@ -168,9 +207,10 @@ class SegmentPool:
             found = Segment(size)
         except OSError:
             return None
-        found.loans = 1
+        found.begin_loan()
         with self._lock:
             self._segments[found.key] = found
+            self.nbytes += size
         return found
 
     def take(self, nbytes: int) -> AnyArray | None:
@@ -186,14 +226,25 @@ class SegmentPool:
         return found
 
     def lend(self, buffer: bytes | memoryview) -> "Piece | None":
-        """Lend the segment that has these bytes, in an array that `take` gave or a view of it; None if none has."""
+        """Lend the segment that has these bytes, in an array that `take` gave or a view of it; None if none has.
+
+        A segment that a peer has lent is lent on: the peer gets it back after this loan has ended.
+        """
         with self._lock:
-            segment = self._segments.get(_key_of(buffer.obj)) if isinstance(buffer, memoryview) else None
+            segment = self._segment_of(buffer.obj) if isinstance(buffer, memoryview) else None
             if segment is None:
                 return None
-            segment.loans += 1
-            start = np.frombuffer(buffer, np.uint8).__array_interface__["data"][0] - segment.start
-            return Piece(self, segment, [len(buffer)], start)
+            assert isinstance(buffer, memoryview)
+            segment.begin_loan(buffer)
+            return Piece(self, segment, [len(buffer)], address_of(np.frombuffer(buffer, np.uint8)) - segment.start)
+
+    def _segment_of(self, array: object) -> LendableSegment | None:
+        key = _key_of(array)
+        return self._segments.get(key) or self._foreign.get(key)
+
+    def add_foreign(self, segment: LendableSegment) -> None:
+        """Lend that segment on, which a peer has lent, as long as it lives."""
+        self._foreign[segment.key] = segment
 
     def has(self, array: AnyArray) -> bool:
         """Whether the array is in one of the segments."""
@@ -205,10 +256,10 @@ class SegmentPool:
             segment = self._segments.get(_key_of(array))
             return segment is not None and segment.is_used_by(1) and _owner_references(array) == _ONLY_OURS
 
-    def give_back(self, segment: Segment) -> None:
+    def give_back(self, segment: LendableSegment) -> None:
         """End one loan."""
         with self._lock:
-            segment.loans -= 1
+            segment.end_loan()
             if not segment.loans:
                 self._shrink(self.most, _MANY)
 
@@ -225,6 +276,8 @@ class SegmentPool:
 
     def _shrink(self, most: int, many: int) -> None:
         """Drop free segments, the oldest ones first, until at most `most` bytes and `many` segments are left."""
+        if self.nbytes <= min(most, self._kept) and len(self._segments) <= many:
+            return
         free = [one for one in self._segments.values() if one.is_free]
         surplus = max(self.nbytes - most, sum([one.memory.nbytes for one in free]) - self._kept)
         for segment in free:
@@ -235,6 +288,7 @@ class SegmentPool:
 
     def _drop(self, segment: Segment) -> None:
         del self._segments[segment.key]
+        self.nbytes -= segment.memory.nbytes
         segment.is_dropped = True
         for user in list(segment.users):
             user.dropped(segment)
@@ -269,7 +323,7 @@ class Piece:
         nbytes: the bytes of the values, and of the gaps between them.
     """
 
-    def __init__(self, pool: SegmentPool, segment: Segment, sizes: Sequence[int], start: int = 0) -> None:
+    def __init__(self, pool: SegmentPool, segment: LendableSegment, sizes: Sequence[int], start: int = 0) -> None:
         self.segment: Final = segment
         self.start: Final = start
         self._pool: Final = pool
@@ -345,6 +399,12 @@ def _key_of(array: object) -> int:
     return id(memory.obj) if isinstance(memory, memoryview) else -1
 
 
+def address_of(array: AnyArray) -> int:
+    """Where its bytes begin in memory."""
+    found: int = array.__array_interface__["data"][0]
+    return found
+
+
 def _owner_references(array: AnyArray) -> int:
     """How many references there are to the owner of the memory of an array."""
     return sys.getrefcount(array.base)
@@ -354,42 +414,3 @@ def _release(work: "asyncio.Future[Piece | None]") -> None:
     piece = None if work.cancelled() or work.exception() else work.result()
     if piece is not None:
         piece.release()
-
-
-# What the peer sees
-
-
-class Mapped:
-    """A peer's segment, mapped into this process.
-
-    Attributes:
-        nbytes: its size.
-    """
-
-    def __init__(self, file: int, private: bool) -> None:
-        """Map it, and close the file.
-
-        Args:
-            file: its descriptor.
-            private: whether this process may write to its view of the memory, which no other process sees.
-
-        Raises SharedMemoryError if the owner could shrink it: then to read it could kill this process.
-        """
-        try:
-            if fcntl.fcntl(file, _GET_SEALS) & _SEALS != _SEALS:
-                raise SharedMemoryError("shared memory came that is not sealed")
-            self.nbytes: Final = os.fstat(file).st_size
-            if private:
-                self._map: mmap.mmap = mmap.mmap(file, self.nbytes, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
-            else:
-                self._map = LentMemory(file, self.nbytes, mmap.MAP_SHARED, mmap.PROT_READ)
-        except (OSError, ValueError) as error:
-            raise SharedMemoryError(f"a file that came is no shared memory: {error}") from None
-        finally:
-            os.close(file)
-
-    def view(self, start: int, nbytes: int, release: Callable[[], Any]) -> AnyArray:
-        """Bytes of it. `release` is called, in any thread, when no array uses them any more."""
-        found: AnyArray = np.frombuffer(self._map, np.uint8, nbytes, start)
-        weakref.finalize(found, release).atexit = False
-        return found

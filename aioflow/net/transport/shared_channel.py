@@ -1,10 +1,12 @@
 """One end of a Unix socket as a channel between two processes of one user on one host, which lend each other memory.
 
-The frames are those of a websocket, unmasked, and three more:
+The frames are those of a websocket, unmasked, and four more:
 
     SHARED      the number of a segment, where the values begin in it, their bytes, and whether the segment is new
     RETURNED    numbers of segments: one loan of each has ended
     FORGOTTEN   numbers of segments that the owner has dropped
+    DISCARDED   numbers of segments that the owner must drop: a lost process, to which the peer has lent them on, may
+                still read them
 
 A segment has its number from the frame that names it first until it is forgotten; its descriptor is passed before.
 """
@@ -22,7 +24,8 @@ from typing import Final
 from aioflow.net.transport import websocket_frames as frames
 from aioflow.net.transport.channel import ClosedError
 from aioflow.net.transport.descriptors import DescriptorSocket
-from aioflow.net.transport.segments import Mapped, Piece, Segment, SegmentPool, SharedMemoryError
+from aioflow.net.transport.mapped_segments import Mapped
+from aioflow.net.transport.segments import LendableSegment, Piece, SegmentPool, SharedMemoryError
 from aioflow.net.transport.websocket_channel import WebSocketChannel
 from aioflow.net.wire.framing import Frame
 
@@ -99,12 +102,12 @@ class SharedMemoryChannel(WebSocketChannel):
         with contextlib.suppress(ClosedError):  # `lost` follows, which ends the loan
             self._leave()
 
-    def dropped(self, segment: Segment) -> None:
+    def dropped(self, segment: LendableSegment) -> None:
         """The peer need not map that segment any longer."""
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._forget, segment)
 
-    def _forget(self, segment: Segment) -> None:
+    def _forget(self, segment: LendableSegment) -> None:
         number = self._lent.forget(segment)
         if number is not None:
             self._control(frames.FORGOTTEN, _NUMBER.pack(number))
@@ -136,7 +139,10 @@ class SharedMemoryChannel(WebSocketChannel):
                     self._returned(number)
             elif opcode == frames.FORGOTTEN:
                 for number in _numbers(payload):
-                    self._mapped.pop(number, None)
+                    self._unmap(number)
+            elif opcode == frames.DISCARDED:
+                for number in _numbers(payload):
+                    self._lent.segment(number).discard(self.pool)
             else:
                 super()._came(opcode, payload)
         except SharedMemoryError as error:
@@ -159,10 +165,17 @@ class SharedMemoryChannel(WebSocketChannel):
         file = self._taken()
         if file is None:
             raise SharedMemoryError(f"segment {number} came without a descriptor")
-        mapped = Mapped(file, self._private)
+        mapped = Mapped(file, self._private, functools.partial(self._control, frames.DISCARDED, _NUMBER.pack(number)))
         if number in self._mapped or len(self._mapped) >= _MOST:
             raise SharedMemoryError(f"segment {number} came twice, or is one of too many")
         self._mapped[number] = mapped
+        if not self._private:
+            self.pool.add_foreign(mapped)
+
+    def _unmap(self, number: int) -> None:
+        mapped = self._mapped.pop(number, None)
+        if mapped is not None:
+            mapped.drop()
 
     def _taken(self) -> int | None:
         try:
@@ -174,7 +187,8 @@ class SharedMemoryChannel(WebSocketChannel):
         """What the peer may still read is not used again."""
         super().connection_lost(exc)
         self._lent.discard()
-        self._mapped.clear()
+        for number in list(self._mapped):
+            self._unmap(number)
 
 
 def _numbers(payload: Frame) -> list[int]:
@@ -188,12 +202,12 @@ class _Lent:
 
     def __init__(self, pool: SegmentPool) -> None:
         self._pool: Final = pool
-        self._numbers: Final[dict[Segment, int]] = {}
-        self._segments: Final[dict[int, Segment]] = {}
+        self._numbers: Final[dict[LendableSegment, int]] = {}
+        self._segments: Final[dict[int, LendableSegment]] = {}
         self._loans: Final[Counter[int]] = Counter()
         self._next = 0
 
-    def lend(self, segment: Segment) -> tuple[int, bool]:
+    def lend(self, segment: LendableSegment) -> tuple[int, bool]:
         """The number of a segment of which one loan begins, and whether the number is new."""
         new = segment not in self._numbers
         if new:
@@ -204,7 +218,14 @@ class _Lent:
         self._loans[number] += 1
         return number, new
 
-    def returned(self, number: int) -> Segment:
+    def segment(self, number: int) -> LendableSegment:
+        """The segment of that number. SharedMemoryError if there is none."""
+        found = self._segments.get(number)
+        if found is None:
+            raise SharedMemoryError(f"segment {number} was discarded, which is not lent")
+        return found
+
+    def returned(self, number: int) -> LendableSegment:
         """End one loan of a segment. SharedMemoryError if there is none."""
         if self._loans[number] < 1:
             raise SharedMemoryError(f"segment {number} was returned, which is not lent")
@@ -213,7 +234,7 @@ class _Lent:
         self._pool.give_back(segment)
         return segment
 
-    def forget(self, segment: Segment) -> int | None:
+    def forget(self, segment: LendableSegment) -> int | None:
         """The former number of a segment; None if it has none, or is still lent."""
         number = self._numbers.get(segment)
         if number is None or self._loans[number]:
@@ -225,7 +246,7 @@ class _Lent:
         """Lose the memory of all loans."""
         for number, segment in list(self._segments.items()):
             if self._loans[number]:
-                self._pool.discard(segment)
+                segment.discard(self._pool)
         self._numbers.clear()
         self._segments.clear()
         self._loans.clear()

@@ -15,13 +15,14 @@ BINARY: Final = 2
 SHARED: Final = 3
 RETURNED: Final = 4
 FORGOTTEN: Final = 5
+DISCARDED: Final = 6
 CLOSE: Final = 8
 PING: Final = 9
 PONG: Final = 10
 
 STANDARD: Final = frozenset((CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG))
-OF_ONE_HOST: Final = frozenset((BINARY, SHARED, RETURNED, FORGOTTEN, CLOSE))
-"""The kinds of frames between processes of one host, three of which the standard leaves to applications."""
+OF_ONE_HOST: Final = frozenset((BINARY, SHARED, RETURNED, FORGOTTEN, DISCARDED, CLOSE))
+"""The kinds of frames between processes of one host, four of which the standard leaves to applications."""
 
 LONGEST_HEAD: Final = 14
 _LONGEST_CONTROL: Final = 125

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import mmap
 import os
 import threading
 from pathlib import Path
@@ -10,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aioflow.net.transport.segments import Mapped, Segment, SegmentPool, SharedMemoryError, copied, pool
+from aioflow.net.transport.mapped_segments import Mapped
+from aioflow.net.transport.segments import SegmentPool, copied, pool
 
 pytestmark = [pytest.mark.skipif(pool() is None, reason="the system has no sealed memory"), pytest.mark.sockets]
 KIB, MIB = 1 << 10, 1 << 20
@@ -178,7 +178,7 @@ async def test_a_value_elsewhere_in_a_segment_is_lent_there(start):
     piece = await copied(few, [[memoryview(array[start : start + 100])]])
     assert (piece.start, piece.nbytes, few.nbytes) == (start, 100, MIB)
     assert bytes(piece.views()[0]) == bytes(range(100))
-    mapped = Mapped(os.dup(piece.segment.fileno()), private=False)
+    mapped = Mapped(os.dup(piece.segment.fileno()), False, list)
     assert bytes(mapped.view(piece.start, piece.nbytes, piece.release)) == bytes(range(100))
     assert not piece.segment.loans
 
@@ -193,49 +193,3 @@ def test_memory_to_compute_in_is_bounded_as_other_memory():
 
 async def test_without_memory_nothing_is_copied():
     assert await copied(SegmentPool(MIB), [[bytes(2 * MIB)]]) is None
-
-
-# The other end
-
-
-def test_a_task_reads_and_never_writes_and_a_client_writes_for_itself():
-    one = Segment(MIB)
-    one.memory[:] = 7
-    reader, writer = (Mapped(os.dup(one.fileno()), private).view(0, MIB, list) for private in (False, True))
-    with pytest.raises(ValueError, match="read-only"):
-        reader[0] = 1
-    writer[0] = 1
-    assert one.memory[0] == reader[0] == 7
-    with pytest.raises(OSError, match="permitted"):
-        mmap.mmap(one.fileno(), MIB)
-    with pytest.raises(OSError, match="permitted"):
-        os.ftruncate(one.fileno(), 10)
-
-
-def test_the_loan_ends_with_the_last_array():
-    one, ended = Segment(MIB), []
-    mapped = Mapped(os.dup(one.fileno()), private=False)
-    view = mapped.view(0, 1000, lambda: ended.append(1))
-    part = view[100:200].view(np.float32).reshape(5, 5)[1:]
-    del view, mapped
-    assert not ended
-    assert part.sum() == 0
-    del part
-    assert ended == [1]
-
-
-@pytest.mark.parametrize("kind", ["plain file", "unsealed", "pipe"])
-def test_memory_that_its_owner_could_shrink_is_refused(kind, tmp_path):
-    before = descriptors()
-    if kind == "plain file":
-        (tmp_path / "file").write_bytes(bytes(MIB))
-        file = os.open(tmp_path / "file", os.O_RDWR)
-    elif kind == "unsealed":
-        file = os.memfd_create("x", os.MFD_ALLOW_SEALING)
-        os.ftruncate(file, MIB)
-    else:
-        file, other = os.pipe()
-        os.close(other)
-    with pytest.raises(SharedMemoryError):
-        Mapped(file, private=False)
-    assert descriptors() == before

@@ -219,6 +219,47 @@ async def test_values_outlive_the_connection():
         assert np.array_equal(value, np.arange(MIB))
 
 
+async def test_a_value_goes_on_to_a_third_process_without_a_copy(monkeypatch):
+    few = SegmentPool(1 << 30)
+    monkeypatch.setattr(websocket_server, "pool", lambda: few)
+    service = Echo()
+    async with (
+        meeting(network(), network(), ANYWHERE, Service()) as (owner, _),
+        meeting(network(), network(), ANYWHERE, service) as (third, _),
+    ):
+        value = (await owner.request(tensor(2 * MIB, 3))).values[0]
+        (segment,) = few._segments.values()
+        returned = (await third.request(echo(value))).values[0]
+        assert list(few._segments.values()) == [segment]
+        del value
+        await a_while()
+        assert segment.loans == 1
+        assert returned.tobytes() == b"\3" * (2 * MIB)
+        del returned
+        service.calls.clear()
+        await a_while()
+        assert not segment.loans
+
+
+async def test_the_owner_drops_memory_that_was_lent_on_to_a_lost_process(monkeypatch):
+    few, taker = SegmentPool(1 << 30), Taker(keeps=True)
+    monkeypatch.setattr(websocket_server, "pool", lambda: few)
+    async with a_pair(network(), ANYWHERE) as (owner, near), a_pair(network(), ANYWHERE) as (far, third):
+        owner.listen(Taker())
+        near.listen(taker)
+        third.listen(Taker(keeps=True))
+        segment = few.create(MIB)
+        owner.send_shared(b"head", piece_of(few, segment))
+        await a_while()
+        far.send_shared(b"head", few.lend(taker.kept.pop()[:].data))
+        await a_while()
+        assert (segment.loans, segment.is_dropped) == (1, False)
+        far._transport.abort()
+        await a_while()
+        assert (segment.loans, segment.is_dropped) == (0, True)
+        assert not near._mapped
+
+
 async def test_the_same_memory_serves_one_value_after_the_other():
     async with meeting(network(), network(), ANYWHERE, Service()) as (peer, _):
         for number in range(40):
@@ -318,11 +359,12 @@ async def test_a_value_is_lent_in_one_write_and_the_ended_loan_is_told_with_the_
 
 
 class Taker:
-    """Takes values, and lets them go."""
+    """Takes values, and lets them go, unless it keeps them."""
 
     raw_expected = received = 0
 
-    def __init__(self):
+    def __init__(self, keeps=False):
+        self.kept = [] if keeps else None
         self.shared = 0
         self.end = asyncio.get_running_loop().create_future()
 
@@ -334,6 +376,8 @@ class Taker:
 
     def shared_received(self, memory):
         self.shared += 1
+        if self.kept is not None:
+            self.kept.append(memory)
 
     def lost(self, reason):
         self.end.set_result(reason)
@@ -366,6 +410,7 @@ HOSTILE = {
     "a return of nothing": ([framed(frames.RETURNED, bytes(4))], False),
     "a list that is cut": ([framed(frames.RETURNED, bytes(5))], False),
     "a list of forgotten ones that is cut": ([framed(frames.FORGOTTEN, bytes(3))], False),
+    "a discard of nothing": ([framed(frames.DISCARDED, bytes(4))], False),
     "a text": ([framed(frames.TEXT, b"hello")], False),
     "a ping": ([framed(frames.PING, b"")], False),
     "a part of a message": ([framed(frames.CONTINUATION, b"")], False),
