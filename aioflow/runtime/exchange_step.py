@@ -6,6 +6,7 @@ the task and the unit, would take longer than the unit.
 
 import asyncio
 import copy
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -39,7 +40,7 @@ class ExchangeStep(Step):
 
     def start(self, unit: Unit, feeds: Outputs, on_end: OnEnd) -> None:
         """Run the unit until it waits. `on_end` is called once, perhaps before this returns."""
-        self._single, self._began, self._on_end = unit, self.clock(), on_end
+        self._single, self._began, self._on_end = unit, time.perf_counter(), on_end
         self._coroutine = unit.begin(self.context, *feeds)
         self.executions = (self,)
         self._state.step_started(self)
@@ -56,10 +57,8 @@ class ExchangeStep(Step):
             return
         self.error = copy.copy(error)
         self.ended_with(self.error)
-        awaited, self._awaited = self._awaited, None
-        if awaited is not None:  # else it runs now, or will soon
-            awaited.remove_done_callback(self._go_on)
-            asyncio.get_running_loop().call_soon(self._go_on)
+        if self._awaited is not None:  # else it runs now, or will soon
+            self._awaited.cancel()
 
     def _go_on(self, _: "asyncio.Future[Any] | None" = None) -> None:
         """Run the unit until it waits again. Cancel it if the step is to end."""

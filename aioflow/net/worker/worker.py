@@ -14,7 +14,7 @@ from aioflow.devices.device import AnyDevice, DeviceAttributes, attributes_of
 from aioflow.graph.operation import describe_line
 from aioflow.kernels.context import Undo
 from aioflow.net.peer.peers import Peers
-from aioflow.net.peer.serving import Call
+from aioflow.net.peer.serving import Call, Requester
 from aioflow.net.spans import step_span
 from aioflow.net.wire.control_verbs import Reply
 from aioflow.net.wire.failures import first_error
@@ -260,7 +260,7 @@ class Worker:
         worker_step = self.step_table.at(message.step)
         if worker_step.begun:
             raise errors.AlreadyExistsError(f"step {message.step:x} runs already")
-        self._share_begins(worker_step, session, graph)
+        self._share_begins(worker_step, session.owner, graph)
         options = self._run_options(message.options)
         metadata = RunMetadata()
         trace = Trace(metadata, self._state.devices[0].name) if options.trace else None
@@ -294,10 +294,10 @@ class Worker:
         packed = pack_trace(metadata) if options.trace else b""
         return _ran(fetched, packed, held)
 
-    def _share_begins(self, worker_step: WorkerStep, session: WorkerSession, graph: Registered) -> None:
+    def _share_begins(self, worker_step: WorkerStep, owner: Requester | None, graph: Registered) -> None:
         """Note that the share of a step is about to run."""
         self.step_table.step_started(worker_step)
-        worker_step.owner, worker_step.senders = session.owner, graph.senders
+        worker_step.owner, worker_step.senders = owner, graph.senders
         worker_step.only_puts = not graph.takes
         self.step_table.listen_to(graph.senders)
         self._begins(graph)
@@ -388,7 +388,7 @@ class Worker:
         worker_step = self.step_table.at(message.step)
         if worker_step.begun:
             return None
-        self._share_begins(worker_step, session, graph)
+        self._share_begins(worker_step, session.owner, graph)
         share = StepShare(message.step, session.counts, worker_step.rendezvous)
         step = worker_step.step = ExchangeStep(self._state, graph.counted, share, program)
         run = ExchangingShare(self.step_table, worker_step, message.step, graph.lasts)
