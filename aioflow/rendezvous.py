@@ -38,6 +38,11 @@ _SHOWN: Final = 3
 """The most keys that an error names."""
 
 
+_OVER: Final = "the step is over"
+_CLOSED: Final = errors.CancelledError(_OVER)
+"""The error of a finished step, of which each call raises a copy."""
+
+
 class Edge(int):
     """The way of a value from one device to another, in each step of a plan.
 
@@ -288,7 +293,7 @@ class LocalRendezvous:
         """Abort with a CancelledError that names the keys whose values were not received, and return these keys."""
         keys = tuple(self._values)
         if self._error is None:
-            self._end(errors.CancelledError("the step is over" + _never_received(keys)))
+            self._end(errors.CancelledError(_OVER + _never_received(keys)) if keys else _CLOSED)
         return keys
 
     def _error_copy(self) -> errors.OpError:

@@ -129,6 +129,7 @@ class Unit:
         kernel: its kernel, if it is one node alone.
         link: links it with the objects of a session; None if it needs none.
         heavy: `begin` for a compute thread, made at its first use; None if `begin` serves.
+        exchanges: whether it is a region that sends or receives, and none of its kernels is heavy.
         always: whether it runs although it is dead, to send or receive that.
         route: its place and successors.
         successors: see Route.
@@ -141,6 +142,7 @@ class Unit:
         "begin",
         "computes",
         "cost",
+        "exchanges",
         "find",
         "frees",
         "heavy",
@@ -173,7 +175,9 @@ class Unit:
         frees: bool = False,
         kernel: Kernel | None = None,
         link: Link | None = None,
+        exchanges: bool = False,
     ) -> None:
+        self.exchanges: Final = exchanges
         self.link: Final = link
         self.kernel: Final = kernel
         self.frees: Final = frees
@@ -198,7 +202,7 @@ class Unit:
         begin, heavy = (self.begin, self.heavy) if self.link is None else self.link(objects)
         return Unit(
             self.index, self.nodes, self.inputs, self.outputs, begin, self.waits, self.cost, self.route.linked(objects),
-            self.find, heavy, self.computes, self.frees, self.kernel,
+            self.find, heavy, self.computes, self.frees, self.kernel, exchanges=self.exchanges,
         )  # fmt: skip
 
     def __repr__(self) -> str:
@@ -345,17 +349,19 @@ class Programs:
     Attributes:
         parts: the program of each device.
         single_unit: the only unit, on the first device, if its inputs and outputs are those of the call; else None.
+        exchange: likewise, if the unit waits for values of other tasks and has no heavy kernel.
     """
 
-    __slots__ = ("_places", "parts", "single_unit")
+    __slots__ = ("_places", "exchange", "parts", "single_unit")
 
     def __init__(self, parts: Sequence[DeviceProgram], first: AnyDevice) -> None:
         self.parts: tuple[DeviceProgram, ...] = tuple(parts)
         fetched = [index for part in parts for index in part.fetches]
         self._places = sorted(range(len(fetched)), key=fetched.__getitem__)
-        self.single_unit: Unit | None = (
-            _single_unit(parts[0].program) if len(parts) == 1 and parts[0].device is first else None
-        )
+        single = _single_unit(parts[0].program) if len(parts) == 1 and parts[0].device is first else None
+        is_region = single is not None and single.waits and single.kernel is None
+        self.single_unit: Unit | None = None if is_region else single
+        self.exchange: Unit | None = single if is_region and single is not None and single.exchanges else None
 
     def joined(self, results: Sequence[Sequence[Array]]) -> list[Array]:
         """Return the fetches of the call, in its order, from the fetches of each device."""
@@ -364,10 +370,8 @@ class Programs:
 
 
 def _single_unit(program: Program) -> Unit | None:
-    """The only unit, if it takes the feeds and makes the fetches, and is no loop that waits."""
+    """The only unit, if it takes the feeds and makes the fetches."""
     if len(program.units) != 1 or program.flows:
         return None
     unit = program.units[0]
-    if unit.waits and unit.kernel is None:
-        return None
     return unit if unit.inputs == program.feeds and unit.outputs == program.fetches else None

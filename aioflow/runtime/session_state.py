@@ -16,9 +16,8 @@ from aioflow.devices import blas
 from aioflow.devices.cpu import Threads
 from aioflow.devices.device import HERE, Device, local_devices
 from aioflow.devices.memory import MemoryUse
-from aioflow.executor import Execution
 from aioflow.files.filesystem import FILES, Files
-from aioflow.program.program import RunningUnit
+from aioflow.program.program import Program, RunningUnit
 from aioflow.rendezvous import Rendezvous
 from aioflow.resources.containers import Resources
 from aioflow.runtime.plan_cache import Plans
@@ -27,6 +26,21 @@ from aioflow.waiting.tasks import Slice
 
 _AT_A_TIME: Final = 32
 """So many steps are ended before the loop gets a turn."""
+
+
+class RunningProgram(Protocol):
+    """The run of a program on one device."""
+
+    @property
+    def program(self) -> Program:
+        """The program."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether some unit is ready and has not begun."""
+
+    def under_way(self) -> list[RunningUnit]:
+        """The units that have begun and not ended."""
 
 
 class Running(Protocol):
@@ -41,7 +55,7 @@ class Running(Protocol):
         """The units that have begun and not ended."""
 
     @property
-    def executions(self) -> Sequence[Execution]:
+    def executions(self) -> Sequence[RunningProgram]:
         """Its executions, one for each device; empty if it runs a single unit."""
 
     def clock(self) -> float:

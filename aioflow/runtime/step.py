@@ -27,7 +27,7 @@ from aioflow.runtime.check_numerics import check_feeds, check_finite, check_prom
 from aioflow.runtime.device_executor import DeviceExecutor
 from aioflow.runtime.join import run_together
 from aioflow.runtime.plan_cache import DEFAULT, Planned
-from aioflow.runtime.session_state import SessionState
+from aioflow.runtime.session_state import RunningProgram, SessionState
 from aioflow.runtime.waiters import pending_operations
 from aioflow.tensors.dtypes import Array, DeviceKind
 from aioflow.tracing import RunMetadata, Trace
@@ -98,7 +98,7 @@ class Step:
         self._coroutine: UnitCoroutine | None = None
         self._common: dict[type, Any] = {}
         self._began = 0.0
-        self.executions: Sequence[Execution] = ()
+        self.executions: Sequence[RunningProgram] = ()
         self._executors: Sequence[DeviceExecutor] = ()
         self._rendezvous: Rendezvous | None = None if share is None else share.rendezvous
         self.id = state.step_count = state.step_count + 1
@@ -320,13 +320,7 @@ class Step:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         """It is over. If `abort` ended it, that error is raised."""
-        self.ended = True
-        if error is not None:
-            self.common(Undo).now()
-            self.ended_with(self.error or error)
-        self._state.ended(self)
-        self.executions = self._executors = ()
-        del self.context  # both refer to this step, which is freed at once instead of by the garbage collector
+        self.end(error)
         task, self._task = self._task, None
         assert task is not None
         aborted = self.error is not None and isinstance(error, asyncio.CancelledError)
@@ -338,18 +332,29 @@ class Step:
             finally:
                 del aborting, error, trace  # their tracebacks lead here
 
+    def end(self, error: BaseException | None) -> None:
+        """Undo the effects of a failed step, and release what refers to the step."""
+        self.ended = True
+        if error is not None:
+            self.common(Undo).now()
+            self.ended_with(self.error or error)
+        self._state.ended(self)
+        self.executions = self._executors = ()
+        del self.context  # both refer to this step, which is freed at once instead of by the garbage collector
+
     async def run(self, programs: Programs, feeds: Outputs, limit: float | None) -> list[Array]:
         """Execute the programs. Cancelling the caller's task ends the step and leaves nothing of it."""
         self._executors = [self._executor(part.device) for part in programs.parts]
-        self.executions = [
+        executions = [
             Execution(part.program, executor) for part, executor in zip(programs.parts, self._executors, strict=True)
         ]
+        self.executions = executions
         with self:
             if limit is None:
-                return await self._run_parts(programs, feeds)
+                return await self._run_parts(executions, programs, feeds)
             try:
                 async with asyncio.timeout(limit):
-                    return await self._run_parts(programs, feeds)
+                    return await self._run_parts(executions, programs, feeds)
             except TimeoutError as late:
                 if isinstance(late, errors.OpError):
                     raise
@@ -367,16 +372,16 @@ class Step:
             if executor.device.kind is DeviceKind.GPU:
                 await executor.settled()
 
-    async def _run_parts(self, programs: Programs, feeds: Outputs) -> list[Array]:
+    async def _run_parts(self, executions: Sequence[Execution], programs: Programs, feeds: Outputs) -> list[Array]:
         if self._share is not None:
-            return await self._run_share(programs, feeds)
-        if len(self.executions) == 1:
-            fetched = await self.executions[0].run(feeds)
+            return await self._run_share(executions, programs, feeds)
+        if len(executions) == 1:
+            fetched = await executions[0].run(feeds)
             await self._settled()
             return fetched
         left: Sequence[Key] = ()
         try:
-            results = await run_together(self.executions, [part.given(feeds) for part in programs.parts], self)
+            results = await run_together(executions, [part.given(feeds) for part in programs.parts], self)
             await self._settled()
         finally:
             left = [key for key in self.rendezvous.close() if not key.edge.is_credit]
@@ -384,12 +389,12 @@ class Step:
             raise errors.InternalError(f"sent and never received: {', '.join(map(str, left))}")
         return programs.joined(results)
 
-    async def _run_share(self, programs: Programs, feeds: Outputs) -> list[Array]:
+    async def _run_share(self, executions: Sequence[Execution], programs: Programs, feeds: Outputs) -> list[Array]:
         given = [part.given(feeds) for part in programs.parts]
         if len(given) == 1:
-            results = [await self.executions[0].run(given[0])]
+            results = [await executions[0].run(given[0])]
         else:
-            results = await run_together(self.executions, given, self)
+            results = await run_together(executions, given, self)
         await self._settled()
         return programs.joined(results)
 

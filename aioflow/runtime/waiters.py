@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from aioflow.devices.device import HERE
-from aioflow.executor import Execution
 from aioflow.graph.operation import describe_line
 from aioflow.kernels.state.resource_handles import QueueSpec
 from aioflow.kernels.state.staging import AreaSpec
@@ -23,7 +22,7 @@ from aioflow.plan.frame_levels import role_of
 from aioflow.plan.passes.flow import Node, Value
 from aioflow.program.program import Program, RunningUnit, Unit
 from aioflow.rendezvous import Edge, Waiting, edge_of
-from aioflow.runtime.session_state import Running, SessionState
+from aioflow.runtime.session_state import Running, RunningProgram, SessionState
 from aioflow.runtime.wait_graph import Promise, Waiter, WaitGraph, described, named
 from aioflow.waiting.lines import Attempt, Waitable
 from aioflow.waiting.mutex import Mutex, Ticket
@@ -153,7 +152,7 @@ class ActiveOperation(NamedTuple):
 
     state: SessionState
     step: Running
-    execution: Execution | None
+    execution: RunningProgram | None
     begun: RunningUnit
     waiter: Waiter
     seconds: float
@@ -210,7 +209,7 @@ class Snapshot:
 
     # Waiters
 
-    def _under(self, step: Running, execution: Execution | None, begun: RunningUnit) -> ActiveOperation:
+    def _under(self, step: Running, execution: RunningProgram | None, begun: RunningUnit) -> ActiveOperation:
         node, iteration = begun.place
         seconds, what, needs, holder = step.clock() - begun.since, "", "", None
         awaited: tuple[int, ...] = ()
@@ -283,7 +282,7 @@ class Snapshot:
     def _promises(self) -> list[Promise]:
         """The promises of operations that have not run yet, for events that a waiter here or on another task needs."""
         needed = {under.waiter.needs for under in self.under_way} - {""}
-        places: dict[Execution | None, list[int]] = {}
+        places: dict[RunningProgram | None, list[int]] = {}
         for place, under in enumerate(self.under_way):
             places.setdefault(under.execution, []).append(place)
         return [
@@ -300,7 +299,7 @@ class Snapshot:
         return found
 
     def _promised(
-        self, step: Running, execution: Execution, places: Sequence[int], needed: set[str]
+        self, step: Running, execution: RunningProgram, places: Sequence[int], needed: set[str]
     ) -> Iterator[Promise]:
         program = execution.program
         sources = self._events_of(program)
@@ -357,7 +356,7 @@ class Snapshot:
 # Reading sessions
 
 
-def _begun(step: Running) -> Iterator[tuple[Running, Execution | None, RunningUnit]]:
+def _begun(step: Running) -> Iterator[tuple[Running, RunningProgram | None, RunningUnit]]:
     if step.executions:
         return ((step, execution, begun) for execution in step.executions for begun in execution.under_way())
     return ((step, None, begun) for begun in step.under_way())

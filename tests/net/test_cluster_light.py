@@ -110,7 +110,7 @@ async def test_values_for_the_master_need_no_connection_of_the_senders_own(clust
         assert peers.connected("/job:worker/replica:0/task:0") is not None
 
 
-async def test_a_share_that_pushes_runs_without_a_task_once_the_tasks_are_connected(cluster, graph):
+async def test_shares_that_push_and_receive_run_without_a_task_once_the_tasks_are_connected(cluster, graph):
     ran, run = [], Worker.run
 
     async def noted(self, call):
@@ -126,7 +126,9 @@ async def test_a_share_that_pushes_runs_without_a_task_once_the_tasks_are_connec
         assert await asyncio.gather(*[opened.run(result, {x: float(n)}) for n in range(10)]) == [
             2.0 * n + 1.0 for n in range(10)
         ]
-    assert ran == ["0"] * 10
+        assert not ran
+        assert await opened.run(result, {x: 1.0}, af.RunOptions(timeout=60.0)) == 3.0
+    assert sorted(ran) == ["0"]
 
 
 async def test_the_error_of_a_share_that_pushes_ends_the_step_of_the_receiver(cluster, graph):

@@ -8,7 +8,7 @@ import pytest
 
 import aioflow as af
 from aioflow import errors
-from aioflow.net.worker.remote_rendezvous import Outbox
+from aioflow.net.worker.remote_rendezvous import Outbox, RemoteRendezvous
 from aioflow.plan.passes import recover_loops as passes
 from aioflow.program import assemble
 from aioflow.testing import no_pending_tasks
@@ -83,13 +83,15 @@ async def test_all_tasks_run_one_coroutine(session, recovered, iterations):
 
 
 async def test_values_of_an_iteration_leave_before_the_loop_turns(session, monkeypatch):
-    """They are sent by the asyncio task of the step as soon as it waits, and not by a callback."""
-    sending, send = [], Outbox._send
-    monkeypatch.setattr(Outbox, "_send", lambda box, peer: (sending.append(asyncio.current_task()), send(box, peer)))
+    """The step sends them as soon as it waits, or once the task is dialled, and not by a callback of the loop."""
+    late, sent, send, flush = [], [], Outbox._send, Outbox.flush
+    monkeypatch.setattr(RemoteRendezvous, "flush", lambda rendezvous: [*map(flush, rendezvous._outboxes.values())])
+    monkeypatch.setattr(Outbox, "flush", lambda box: late.append(box) if box._items and not box._dialling else None)
+    monkeypatch.setattr(Outbox, "_send", lambda box, peer: (sent.append(peer), send(box, peer)))
     end, start = af.placeholder(af.int32, []), af.placeholder(af.float32, [])
     assert await session.run(halving(end, start)[0], {end: 20, start: 3.0}) == 20
-    assert len(sending) >= 40
-    assert None not in sending
+    assert len(sent) >= 40
+    assert not late
 
 
 async def test_steps_side_by_side_keep_their_values_apart(session):

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from aioflow import errors
+from aioflow.executor import Execution
 from aioflow.graph.device_spec import task_of
 from aioflow.graph.operation import Tensor
 from aioflow.net.master.doubts import Doubt
@@ -49,11 +50,11 @@ class _StreamedShares(Streamed):
         self._others: Final = others
         super().__init__(state, plan, programs, share)
 
-    async def _run_share(self, programs: Programs, feeds: Outputs) -> list[Array]:
+    async def _run_share(self, executions: Sequence[Execution], programs: Programs, feeds: Outputs) -> list[Array]:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._with_others())
-                return await super()._run_share(programs, feeds)
+                return await super()._run_share(executions, programs, feeds)
         except BaseExceptionGroup as several:
             raise first_error(several) from None
 

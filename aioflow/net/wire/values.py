@@ -111,12 +111,13 @@ MOST_SCALARS: Final = 64
 
 
 def scalars_sent(values: Sequence[Any]) -> tuple[list[str], bytes] | None:
-    """The descriptors and the joined bytes of these values, if all are usual scalars, and few; else None."""
+    """The descriptors and joined bytes of usual scalars, and arrays without dimensions, if few; else None."""
     if len(values) > MOST_SCALARS:
         return None
     names, data = [], []
     for value in values:
-        name = _NAMES.get(type(value))
+        is_array = type(value) is np.ndarray and not value.shape and value.dtype.isnative
+        name = _NAMES.get(value.dtype.type if is_array else type(value))
         if name is None:
             return None
         names.append(name)

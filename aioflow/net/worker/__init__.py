@@ -2,6 +2,6 @@
 
 Input: RegisterGraph and RunGraph of masters, RecvTensor of workers. Output: fetched values, and values of the local
 rendezvous. `worker` registers and runs shares, which `registration` reads, and asks other workers where the master
-wants that; `step_table` keeps the open steps, `remote_rendezvous` receives values of other tasks and pushes values.
-This folder never plans, and it knows no client.
+wants that; an `exchanging_share` runs without an asyncio task. `step_table` keeps the open steps, `remote_rendezvous`
+receives values of other tasks and pushes values. This folder never plans, and it knows no client.
 """

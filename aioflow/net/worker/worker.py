@@ -14,7 +14,7 @@ from aioflow.devices.device import AnyDevice, DeviceAttributes, attributes_of
 from aioflow.graph.operation import describe_line
 from aioflow.kernels.context import Undo
 from aioflow.net.peer.peers import Peers
-from aioflow.net.peer.serving import Call
+from aioflow.net.peer.serving import Call, Requester
 from aioflow.net.spans import step_span
 from aioflow.net.wire.control_verbs import Reply
 from aioflow.net.wire.failures import first_error
@@ -39,16 +39,19 @@ from aioflow.net.wire.worker_verbs import (
     Traced,
 )
 from aioflow.net.wire.worker_verbs import Trace as TraceVerb
+from aioflow.net.worker.exchanging_share import ExchangingShare
 from aioflow.net.worker.introspection import pack_trace, report_of_task
 from aioflow.net.worker.plan_shares import Senders
 from aioflow.net.worker.queue_service import QueueService
 from aioflow.net.worker.registration import passed_on, registered
 from aioflow.net.worker.remote_rendezvous import RemoteRendezvous
 from aioflow.net.worker.step_table import StepTable
-from aioflow.net.worker.worker_state import Registered, WorkerSession, is_lost
+from aioflow.net.worker.worker_state import Registered, WorkerSession, WorkerStep, is_lost
 from aioflow.plan.passes.flow import Node
+from aioflow.program.program import Program, Unit
 from aioflow.rendezvous import LocalRendezvous
 from aioflow.resources.journal import Journal, Journals
+from aioflow.runtime.exchange_step import ExchangeStep
 from aioflow.runtime.partial_run import Streamed
 from aioflow.runtime.plan_cache import DEFAULT, Variant
 from aioflow.runtime.session_state import SessionState
@@ -257,9 +260,7 @@ class Worker:
         worker_step = self.step_table.at(message.step)
         if worker_step.begun:
             raise errors.AlreadyExistsError(f"step {message.step:x} runs already")
-        self.step_table.step_started(worker_step)
-        worker_step.owner, worker_step.senders = session.owner, graph.senders
-        self.step_table.listen_to(graph.senders)
+        self._share_begins(worker_step, session.owner, graph)
         options = self._run_options(message.options)
         metadata = RunMetadata()
         trace = Trace(metadata, self._state.devices[0].name) if options.trace else None
@@ -269,7 +270,6 @@ class Worker:
         )
         if journal is not None:
             journal.begin(message.step)
-        self._begins(graph)
         try:
             fetched = await step.run(await graph.ready(self._variant(options)), message.feeds, None)
         except BaseException as error:
@@ -284,7 +284,6 @@ class Worker:
                 journal.end(message.step)
         worker_step.undo, worker_step.handover = step.common(Undo), step.handover
         held = bool(worker_step.handover)
-        worker_step.only_puts = not graph.takes
         if journal is not None and held:
             journal.undo(functools.partial(_give_back, journal, step.handover, graph.handed_over))
         if not (graph.lasts or held):
@@ -294,6 +293,14 @@ class Worker:
             recorder.add_step(message.step, metadata)
         packed = pack_trace(metadata) if options.trace else b""
         return _ran(fetched, packed, held)
+
+    def _share_begins(self, worker_step: WorkerStep, owner: Requester | None, graph: Registered) -> None:
+        """Note that the share of a step is about to run."""
+        self.step_table.step_started(worker_step)
+        worker_step.owner, worker_step.senders = owner, graph.senders
+        worker_step.only_puts = not graph.takes
+        self.step_table.listen_to(graph.senders)
+        self._begins(graph)
 
     def _journal(self, message: Any, graph: Registered) -> Journal | None:
         """The journal of the step's attempt; None without an attempt. AbortedError if the attempt is being undone."""
@@ -327,14 +334,16 @@ class Worker:
         if self.on_run is not None:
             self.on_run(graph.nodes)
 
-    def run_light(self, call: Call) -> GraphRan | None:
-        """Run a share at once that is one light unit and waits for no other task. None for others, and with a trace."""
+    def run_light(self, call: Call) -> GraphRan | ExchangingShare | None:
+        """Run a share at once, or begin to, that is one light unit. None for others, and with a trace."""
         message: Any = call.message
         session, graph = self._registered(message)
         is_watched = call.trace or message.options or self._recorders
         if is_watched or graph.pushed_to is None or (graph.below and not message.alone):
             return None
         programs = graph.known(self._state.plans.variant(DEFAULT))
+        if programs is not None and programs.exchange is not None:
+            return self._begin_exchange(call, session, graph, programs.exchange, programs.parts[0].program)
         unit = None if programs is None else programs.single_unit
         if unit is None or unit.waits:
             return None
@@ -367,6 +376,24 @@ class Worker:
             step.owner = session.owner
             step.rendezvous.flush()  # before the answer
         return fetched
+
+    def _begin_exchange(
+        self, call: Call, session: WorkerSession, graph: Registered, unit: Unit, program: Program
+    ) -> GraphRan | ExchangingShare | None:
+        """Run a share until it waits for a value. None with a time limit, or if the step may have to be undone."""
+        message: Any = call.message
+        if call.deadline is not None or message.attempt or graph.handed_over:
+            return None
+        check_all_fit(graph.feeds, message.feeds)
+        worker_step = self.step_table.at(message.step)
+        if worker_step.begun:
+            return None
+        self._share_begins(worker_step, session.owner, graph)
+        share = StepShare(message.step, session.counts, worker_step.rendezvous)
+        step = worker_step.step = ExchangeStep(self._state, graph.counted, share, program)
+        run = ExchangingShare(self.step_table, worker_step, message.step, graph.lasts)
+        step.start(unit, message.feeds, run.ended)
+        return run.answer_now()
 
     def _run_options(self, options: Mapping[str, Any]) -> RunOptions:
         if not options and not self._recorders:

@@ -51,6 +51,16 @@ def test_scalars_that_are_written_at_once_are_those_that_are_written_one_by_one(
     assert scalars_sent([np.float32(1)] * (values.MOST_SCALARS + 1)) is None
 
 
+def test_arrays_without_dimensions_travel_as_scalars():
+    arrays = [np.array(1.5, np.float32), np.array(True), np.array(2.0, dtypes.bfloat16.np)]
+    names, data = scalars_sent(arrays)
+    assert names == ["float32", "bool", "bfloat16"]
+    found = scalars_of(names, memoryview(data))
+    assert [(type(one), one.tobytes()) for one in found] == [(one.dtype.type, one.tobytes()) for one in arrays]
+    assert scalars_sent([np.array(-7, ">i4")]) is None
+    assert scalars_sent([np.array(b"text", object)]) is None
+
+
 @pytest.mark.whole
 @pytest.mark.parametrize(
     ("descriptor", "data"),

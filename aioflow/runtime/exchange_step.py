@@ -1,0 +1,116 @@
+"""A task's share of a step over several tasks that is one light unit, run by callbacks of the loop.
+
+Such a unit computes for microseconds between the values that it receives. An asyncio task, and the coroutines between
+the task and the unit, would take longer than the unit.
+"""
+
+import asyncio
+import copy
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aioflow import errors
+from aioflow.program.error_location import located
+from aioflow.program.program import Outputs, Program, RunningUnit, Unit
+from aioflow.runtime.session_state import SessionState
+from aioflow.runtime.step import Step, StepShare
+
+OnEnd = Callable[[Any], None]
+"""Called with the fetched values of a step, or with its error."""
+
+
+class ExchangeStep(Step):
+    """The step. Reports see it as a program with one unit under way.
+
+    Attributes:
+        program: the program of the unit.
+        is_ready: False, since the unit has begun.
+    """
+
+    __slots__ = ("_awaited", "_on_end", "program")
+    is_ready = False
+
+    def __init__(self, state: SessionState, counted: Sequence[str], share: StepShare, program: Program) -> None:
+        super().__init__(state, counted, share=share)
+        self.program: Program = program
+        self._awaited: asyncio.Future[Any] | None = None
+        """The future for which the unit waits."""
+        self._on_end: OnEnd | None = None
+
+    def start(self, unit: Unit, feeds: Outputs, on_end: OnEnd) -> None:
+        """Run the unit until it waits. `on_end` is called once, perhaps before this returns."""
+        self._single, self._began, self._on_end = unit, time.perf_counter(), on_end
+        self._coroutine = unit.begin(self.context, *feeds)
+        self.executions = (self,)
+        self._state.step_started(self)
+        self._go_on()
+
+    def under_way(self) -> list[RunningUnit]:
+        """The unit."""
+        assert self._single is not None
+        return [RunningUnit(self._single, self._began, self._coroutine, self.context.device.name)]
+
+    def abort(self, error: errors.OpError) -> None:
+        """End it with `error`, in a later turn of the loop."""
+        if self.ended or self.error is not None:
+            return
+        self.error = copy.copy(error)
+        self.ended_with(self.error)
+        if self._awaited is not None:  # else it runs now, or will soon
+            self._awaited.cancel()
+
+    def _go_on(self, _: "asyncio.Future[Any] | None" = None) -> None:
+        """Run the unit until it waits again. Cancel it if the step is to end."""
+        if self.ended:
+            return
+        coroutine, run = self._coroutine, self._state.quiet.run
+        assert coroutine is not None
+        self._awaited, self.context.due = None, self._state.slice.begin()
+        try:
+            if self.error is None:
+                awaited = run(coroutine.send, None)
+            else:
+                awaited = run(coroutine.throw, asyncio.CancelledError())
+        except StopIteration as done:
+            self._finish(done.value)
+        except BaseException as error:
+            self._fail(error)
+        else:
+            self.rendezvous.flush()
+            self._wait_for(awaited)
+
+    def _wait_for(self, awaited: "asyncio.Future[Any] | None") -> None:
+        """Go on when that future is done; in the next turn of the loop if there is none, or if the step is to end."""
+        if awaited is not None:
+            awaited._asyncio_future_blocking = False  # as an asyncio task says that it has seen the future
+        if awaited is None or self.error is not None:
+            asyncio.get_running_loop().call_soon(self._go_on)
+        else:
+            self._awaited = awaited
+            awaited.add_done_callback(self._go_on)
+
+    def _finish(self, outputs: Outputs) -> None:
+        if self.error is not None:
+            self._end_with(self.error)
+            return
+        self._state.progress += 1
+        self.end(None)
+        self._tell(outputs)
+
+    def _fail(self, error: BaseException) -> None:
+        if self.error is not None and isinstance(error, asyncio.CancelledError):
+            self._end_with(self.error)
+            return
+        unit = self._single
+        assert unit is not None
+        self._end_with(located(error, unit.find, unit.nodes[0], (), self.context.device.name))
+
+    def _end_with(self, error: BaseException) -> None:
+        self.end(error)
+        self._tell(error)
+
+    def _tell(self, outcome: Any) -> None:
+        on_end, self._on_end, self._coroutine = self._on_end, None, None
+        assert on_end is not None
+        on_end(outcome)

@@ -1,0 +1,128 @@
+"""A light share that receives values, run without an asyncio task: as one that an asyncio task runs, for comparison."""
+
+import asyncio
+
+import pytest
+
+import aioflow as af
+from aioflow import errors
+from aioflow.net.worker.exchanging_share import ExchangingShare
+from aioflow.testing.simulated_cluster import SimulatedCluster
+
+MASTER, OTHER = "/job:worker/task:0", "/job:worker/task:1"
+IN_A_TASK = af.RunOptions(timeout=3600.0)
+"""The share of a step with a time limit has an asyncio task."""
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with af.Graph().as_default() as graph:
+        yield graph
+
+
+@pytest.fixture(params=[None, IN_A_TASK], ids=["at once", "in a task"])
+async def options(request, monkeypatch):
+    """The options of the runs. Afterwards no share that should have a task has run without."""
+    shares, made = [], ExchangingShare.__init__
+    monkeypatch.setattr(ExchangingShare, "__init__", lambda share, *args: (shares.append(share), made(share, *args))[1])
+    yield request.param
+    assert bool(shares) is (request.param is None)
+
+
+@pytest.fixture
+async def cluster():
+    async def late(x):
+        await asyncio.sleep(float(x))
+        return x
+
+    async with SimulatedCluster({"worker": 2}, latency=1e-3, py_funcs={"late": late}) as cluster:
+        yield cluster
+
+
+def received(compute):
+    """A placeholder, and what the master computes of its value, which another task gives after as many seconds."""
+    x = af.placeholder(af.float32, [])
+    with af.device(OTHER):
+        value = af.py_func("late", [x], af.float32)
+        value.set_shape([])
+    with af.device(MASTER):
+        return x, compute(value)
+
+
+async def is_clean(cluster):
+    await asyncio.sleep(1.0)
+    workers = [server._worker for server in cluster.servers.values()]
+    return not any(worker.step_table.open or worker._state.steps for worker in workers)
+
+
+async def test_it_computes_with_the_values_that_come(cluster, graph, options):
+    x, result = received(lambda value: value * 2.0 + 1.0)
+    async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+        await session.run(result, {x: 0.0}, IN_A_TASK)
+        many = [session.run(result, {x: float(n)}, options) for n in range(8)]
+        assert await asyncio.gather(*many) == [2.0 * n + 1.0 for n in range(8)]
+        assert await is_clean(cluster)
+
+
+async def test_its_own_error_names_the_operation(cluster, graph, options):
+    x, result = received(lambda value: 1 // af.cast(value, af.int32))
+    async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+        assert await session.run(result, {x: 1.0}, IN_A_TASK) == 1
+        with pytest.raises(errors.InvalidArgumentError) as caught:
+            await session.run(result, {x: 0.0}, options)
+        assert caught.value.op_type == "floordiv"
+        assert result.op.name in str(caught.value)
+        assert "task:0" in caught.value.device
+        assert await is_clean(cluster)
+        assert await session.run(result, {x: 1.0}, options) == 1
+
+
+async def test_an_error_elsewhere_ends_it(cluster, graph, options):
+    x, result = received(lambda value: value + 1.0)
+    with af.device(OTHER):
+        broken = 1 // af.cast(x, af.int32)
+    async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+        await session.run([result, broken], {x: 1.0}, IN_A_TASK)
+        with pytest.raises(errors.InvalidArgumentError, match="floordiv"):
+            await session.run([result, broken], {x: 0.5}, options)
+        assert await is_clean(cluster)
+
+
+async def test_a_cancelled_run_ends_it_while_it_waits(cluster, graph, options):
+    x, result = received(lambda value: value + 1.0)
+    async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+        await session.run(result, {x: 0.0}, IN_A_TASK)
+        run = asyncio.ensure_future(session.run(result, {x: 60.0}, options))
+        await asyncio.sleep(1.0)
+        assert not await is_clean(cluster)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        assert await is_clean(cluster)
+        assert await session.run(result, {x: 0.0}, options) == 1.0
+
+
+async def test_a_report_says_for_what_it_waits(cluster, graph, options):
+    x, result = received(lambda value: value + 1.0)
+    async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+        await session.run(result, {x: 0.0}, IN_A_TASK)
+        run = asyncio.ensure_future(session.run(result, {x: 60.0}, options))
+        await asyncio.sleep(1.0)
+        waits = {wait.task[-1]: wait for wait in (await session.explain()).waits}
+        assert (waits["0"].op_type, waits["1"].op_type) == ("recv", "py_func")
+        assert waits["0"].what.startswith("receive ")
+        assert "task:1" in waits["0"].what
+        assert await run == 61.0
+
+
+async def test_the_loss_of_the_sender_ends_it(cluster, graph, options):
+    x, result = received(lambda value: value + 1.0)
+    async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+        await session.run(result, {x: 0.0}, IN_A_TASK)
+        run = asyncio.ensure_future(session.run(result, {x: 60.0}, options))
+        await asyncio.sleep(1.0)
+        await cluster.crash("worker", 1)
+        with pytest.raises((errors.UnavailableError, errors.AbortedError)):
+            await run
+        await asyncio.sleep(1.0)
+        assert not cluster.servers["worker0"]._worker._state.steps
