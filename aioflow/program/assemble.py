@@ -40,6 +40,7 @@ from aioflow.program.fuse import Bound, fuse_on_gpu
 from aioflow.program.groups import WIDE, Group, grouped, light_share, waits
 from aioflow.program.handles import Handle, Objects, resolved
 from aioflow.program.heavy_runs import with_heavy_runs
+from aioflow.program.image_chains import with_image_chains
 from aioflow.program.program import Begin, FrameSpec, MergeInput, Outputs, OutsideValue, Program, Route, Unit
 from aioflow.program.region import Region
 from aioflow.program.scalars import expression_for
@@ -105,6 +106,9 @@ class _Assembly:
         self._flow = flow
         self._context = context
         self._fused = fused = fused and not has_primitives(flow)
+        self._chains_images = context.kind is DeviceKind.CPU and (
+            context.device is None or context.device.accounts is None
+        )
         self._given = set() if stream else set(flow.feeds)
         self._feed_places = {feed: place for place, feed in enumerate(flow.feeds)}
         flows = any(decides(node) for node in flow.nodes)
@@ -225,6 +229,8 @@ class _Assembly:
         on_gpu = self._context.kind is DeviceKind.GPU
         if on_gpu and not Guards(group.nodes):
             bound = self._for_gpu(bound, outputs)
+        if self._chains_images and not Guards(group.nodes):
+            bound = with_image_chains(bound, outputs)
         if group.exchanges:
             bound = with_heavy_runs(bound, outputs, self._blocks)
         region = compile_region(bound, inputs, outputs, self._literals)

@@ -28,8 +28,8 @@ Binding = Callable[[Namespace, NodeView], Function]
 
 _TRAINING: Final = 64
 _INFERENCE: Final = 96
-_HIGHEST: Final = 0x1FF
-_MEAN: Final = 0x3FF
+HIGHEST: Final = 0x1FF
+MEAN: Final = 0x3FF
 _SRC, _DST, _WORKSPACE, _DIFF_SRC, _DIFF_DST = 1, 17, 64, 129, 145
 _OF_WORKSPACE: Final = 135
 _LOWEST: Final = np.finfo(np.float32).min
@@ -115,7 +115,8 @@ def _found(lib: Library, build: Callable[[Problem, Builder], None], problem: Pro
     return ROUTINES.find(lib, (build, problem), functools.partial(build, problem))
 
 
-def _problem(algorithm: int, geometry: Geometry, x: Sequence[int]) -> Problem:
+def problem_of(algorithm: int, geometry: Geometry, x: Sequence[int]) -> Problem:
+    """How a node pools images of that shape."""
     return Problem(algorithm, tuple(x), geometry.sizes(x), geometry.sliding.channels_last, tuple(geometry.slides(x)))
 
 
@@ -130,14 +131,14 @@ def _pooling(algorithm: int, geometry: Geometry, lib: Library) -> Pooling:
 
     @functools.lru_cache(_SHAPES)
     def find(shape: tuple[int, ...]) -> tuple[Routine | None, tuple[int, ...]]:
-        problem = _problem(algorithm, geometry, shape)
+        problem = problem_of(algorithm, geometry, shape)
         return _found(lib, _pool, problem), problem.y
 
     return find
 
 
 def _highest(geometry: Geometry, lib: Library, otherwise: Function) -> Function:
-    find = _pooling(_HIGHEST, geometry, lib)
+    find = _pooling(HIGHEST, geometry, lib)
 
     def compute(x: Array) -> Array:
         routine, shape = find(x.shape)
@@ -152,7 +153,7 @@ def _highest(geometry: Geometry, lib: Library, otherwise: Function) -> Function:
 
 def _gradient_of_highest(geometry: Geometry, lib: Library, otherwise: Function) -> Function:
     def compute(x: Array, y: Array, dy: Array) -> Array:
-        problem = _problem(_HIGHEST, geometry, x.shape)
+        problem = problem_of(HIGHEST, geometry, x.shape)
         routine = _found(lib, _highest_grad, problem) if problem.y == y.shape == dy.shape else None
         if routine is None or not y.min() > _LOWEST:  # as it is for NaN, too
             return otherwise(x, y, dy)
@@ -164,7 +165,7 @@ def _gradient_of_highest(geometry: Geometry, lib: Library, otherwise: Function) 
 
 
 def _mean(geometry: Geometry, lib: Library, otherwise: Function) -> Function:
-    find = _pooling(_MEAN, geometry, lib)
+    find = _pooling(MEAN, geometry, lib)
 
     def compute(x: Array) -> Array:
         routine, shape = find(x.shape)
@@ -179,7 +180,7 @@ def _mean(geometry: Geometry, lib: Library, otherwise: Function) -> Function:
 
 def _gradient_of_mean(geometry: Geometry, lib: Library, otherwise: Function) -> Function:
     def compute(sizes: Array, dy: Array) -> Array:
-        problem = _problem(_MEAN, geometry, sizes.tolist())
+        problem = problem_of(MEAN, geometry, sizes.tolist())
         routine = _found(lib, _mean_grad, problem) if problem.y == dy.shape else None
         if routine is None:
             return otherwise(sizes, dy)
