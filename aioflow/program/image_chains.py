@@ -1,7 +1,7 @@
 """Finds the nodes on images that oneDNN computes together, as one chain; see `kernels/nn/image_chain.py`.
 
-A chain begins with a blocked convolution. Each later node takes its images from the chain, but for convolutions, which
-may begin another part of it.
+A chain begins with a blocked convolution. Each later node takes images from the chain, but for convolutions, which may
+begin another part of it.
 """
 
 import traceback
@@ -42,7 +42,7 @@ class _ImageRun(Run):
         if node.attrs.get("blocked"):
             return image_chain.convolves(op, node)
         images = [node.inputs[place].node for place in image_chain.images_of(op, node)]
-        return image_chain.follows(op, node) and self._nodes.issuperset(images)
+        return image_chain.follows(op, node) and not self._nodes.isdisjoint(images)
 
     def function(self, inputs: Sequence[Value], results: Sequence[Value]) -> "ImageFunction":
         """The function of the chain."""

@@ -136,7 +136,8 @@ class _Network:
         self.build: Final = build
         self.sizes: Final = dict(design.sizes)
         self._vector: Final = design.vector
-        self._places = {number: build.array(build.layout(layout)) for number, layout in design.given}
+        self._places: dict[int, MemoryRef] = {}
+        given = {number: build.array(build.layout(layout)) for number, layout in design.given}
         self._joins = {step.y: step for step in design.steps if isinstance(step, _Join)}
         self.homes: Final[dict[int, tuple[int, int]]] = {}
         for join in reversed(self._joins.values()):
@@ -144,7 +145,7 @@ class _Network:
                 self.homes.setdefault(number, (join.y, begin))
         results = [build.array(build.layout(images_layout(self.sizes[number], True))) for number in design.results]
         self._watched = dict.fromkeys(self._watched_by(design))
-        self._add_all(design)
+        self._add_all(given, design.steps)
         for number, array in zip(design.results, results, strict=True):
             build.reorder(self.place(number), array)
 
@@ -179,22 +180,33 @@ class _Network:
 
     # Steps
 
-    def _add_all(self, design: _Design) -> None:
-        build, rounded = (
-            self.build,
-            {number: -(-self.sizes[number][-1] // self._vector) * self._vector for number in self._watched},
-        )
-        means = Blocked((1, sum(rounded.values()), 1, 1), self._vector)
-        array, kept = build.array(build.layout(means)), build.scratch(build.layout(means))
+    def _add_all(self, given: Mapping[int, MemoryRef], steps: Sequence[_Step]) -> None:
+        """Add all steps, and the mean of each watched value where it is made."""
+        means = Blocked((1, sum(map(self._rounded, self._watched)), 1, 1), self._vector)
+        array, kept = self.build.array(self.build.layout(means)), self.build.scratch(self.build.layout(means))
         begin = 0
-        for step in design.steps:
+        for number in self._made(given, steps):
+            if number in self._watched:
+                descriptor = self.build.layout(means.part(self.sizes[number][-1]))
+                self._add_mean(number, self.build.part(kept, descriptor, means.offset(begin)))
+                begin += self._rounded(number)
+        self.build.reorder(kept, array)
+
+    def _made(self, given: Mapping[int, MemoryRef], steps: Sequence[_Step]) -> Iterator[int]:
+        """Copy the images from outside to blocks, add the steps, and yield the value of each."""
+        for number, array in given.items():
+            if self.sizes[number][-1] < self._vector:  # a convolution takes them as they are
+                self._places[number] = array
+            else:
+                self.build.reorder(array, self.place(number))
+            yield number
+        for step in steps:
             step.add(self)
-            if step.y in rounded:
-                channels = self.sizes[step.y][-1]
-                place = build.part(kept, build.layout(means.part(channels)), means.offset(begin))
-                self._add_mean(step.y, place)
-                begin += rounded[step.y]
-        build.reorder(kept, array)
+            yield step.y
+
+    def _rounded(self, number: int) -> int:
+        """The channels of whole blocks."""
+        return -(-self.sizes[number][-1] // self._vector) * self._vector
 
     def _add_mean(self, number: int, place: MemoryRef) -> None:
         _, *sizes, _ = self.sizes[number]
