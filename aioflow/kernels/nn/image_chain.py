@@ -25,7 +25,7 @@ def convolves(op: str, node: NodeView) -> bool:
         return False
     depthwise = node.attrs["convolution"] != "conv2d"
     fits = _in_blocks(node.input_specs[0]) if depthwise else _has_size(node.input_specs[0])
-    return fits and _has_size(node.output_specs[0]) and (node.output_specs[0].sizes or (0,))[-1] >= BLOCK  # type: ignore[operator]
+    return fits and _has_size(node.output_specs[0]) and one_image(node.output_specs[0])[-1] >= BLOCK
 
 
 def follows(op: str, node: NodeView) -> bool:
@@ -46,10 +46,14 @@ def images_of(op: str, node: NodeView) -> Sequence[int]:
     return (0, last) if op == "fused_conv2d" and "sum" in node.attrs["steps"] else (0,)
 
 
+def one_image(spec: Spec) -> tuple[int, ...]:
+    """The shape of one image, of those of a known size: [1, height, width, channels]."""
+    return 1, *[size or 0 for size in (spec.sizes or ())[1:]]
+
+
 def pooling(op: str, node: NodeView) -> onednn_pooling.Problem:
     """How it pools one image."""
-    shape = 1, *(node.input_specs[0].sizes or ())[1:]
-    return onednn_pooling.problem_of(_POOLS[op], Pool(2, **node.attrs), shape)  # type: ignore[arg-type]
+    return onednn_pooling.problem_of(_POOLS[op], Pool(2, **node.attrs), one_image(node.input_specs[0]))
 
 
 def _pools(op: str, node: NodeView) -> bool:
@@ -69,4 +73,4 @@ def _has_size(spec: Spec) -> bool:
 
 def _in_blocks(spec: Spec) -> bool:
     """Whether its channels are whole blocks."""
-    return _has_size(spec) and not (spec.sizes or (1,))[-1] % BLOCK  # type: ignore[operator]
+    return _has_size(spec) and not one_image(spec)[-1] % BLOCK

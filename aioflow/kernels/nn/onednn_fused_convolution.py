@@ -260,13 +260,13 @@ class _Kernel:
         return y
 
     def _image_by_image(self, x: Array, window: Array, others: Sequence[Array]) -> Array:
-        if self._sum and len(others[-1]) != len(x):
+        vectors, added = (others[:-1], others[-1]) if self._sum else (others, None)
+        if added is not None and len(added) != len(x):
             return self._otherwise(x, window, others)
-        *vectors, last = others or (None,)
         made = []
         for place in range(len(x)):
             own = slice(place, place + 1)
-            made.append(self(x[own], window, (*vectors, last[own]) if self._sum else others))
+            made.append(self(x[own], window, vectors if added is None else [*vectors, added[own]]))
         return np.concatenate(made)
 
     def _keep(self, layout: Hashable, prepared: _Prepared) -> None:

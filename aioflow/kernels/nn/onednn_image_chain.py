@@ -348,8 +348,8 @@ class ImageChain:
 def _sizes_of(members: Sequence[Member]) -> Iterator[tuple[int, Sizes]]:
     for op, node, reads, target in members:
         for place in image_chain.images_of(op, node):
-            yield reads[place], (1, *(node.input_specs[place].sizes or ())[1:])  # type: ignore[arg-type]
-        yield target, (1, *(node.output_specs[0].sizes or ())[1:])  # type: ignore[arg-type]
+            yield reads[place], image_chain.one_image(node.input_specs[place])
+        yield target, image_chain.one_image(node.output_specs[0])
 
 
 def _layout(sizes: Sizes, strides: Sizes) -> Layout:

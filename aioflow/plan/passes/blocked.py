@@ -30,7 +30,7 @@ def _sources(node: Node) -> list[Node]:
 
 
 def _is_beside(each: Node, node: Node, joins: set[Node]) -> bool:
-    """Whether `each` is a convolution with a neighbour: `node` reads its images, or one of them makes those of `node`."""
+    """Whether `each` is a convolution with a neighbour: `node`, or a source of `node` if they are the same."""
     if each.definition is not fused_conv2d or each not in joins:
         return False
     return each is not node or not joins.isdisjoint(_sources(node))
@@ -40,5 +40,4 @@ def _blocked(node: Node) -> Node:
     if node.definition is not fused_conv2d:
         return node
     attrs = {**node.attrs, "blocked": True}
-    made = Node(node.operation, fused_conv2d, node.name, node.inputs, node.controls, attrs, node.output_specs)
-    return made
+    return Node(node.operation, fused_conv2d, node.name, node.inputs, node.controls, attrs, node.output_specs)
