@@ -22,7 +22,6 @@ from aioflow.devices.onednn_primitive import (
     MemoryRef,
     Routine,
     Stop,
-    dims,
 )
 from aioflow.graph.kernel import NodeView
 from aioflow.kernels import onednn_kernels
@@ -32,7 +31,6 @@ from aioflow.kernels.nn.onednn_convolution import images_layout
 from aioflow.kernels.nn.onednn_fused_convolution import Convolution, Layer, add_convolution
 from aioflow.tensors.dtypes import Array
 
-_INFERENCE: Final = 96
 _MULTIPLY, _RELU = 0x1FFF1, 0x20
 _SRC, _SRC_1, _DST = 1, 2, 17
 _FLOAT32: Final = np.dtype(np.float32)
@@ -79,9 +77,9 @@ class _Pool(NamedTuple):
     y: int
 
     def add(self, network: "_Network") -> None:
-        slides = self.problem.slides
-        windows = [(slide.stride, slide.window, 0, slide.before, slide.after) for slide in slides]
-        network.pool(self.problem.algorithm, network.place(self.images[0]), network.place(self.y), windows)
+        slides = [(each.stride, each.window, each.before, each.after) for each in self.problem.slides]
+        places = network.place(self.images[0]), network.place(self.y)
+        onednn_pooling.add_pooling(network.build, self.problem.algorithm, *places, slides)
 
 
 class _Steps(NamedTuple):
@@ -188,7 +186,8 @@ class _Network:
         for number in self._made(given, steps):
             if number in self._watched:
                 descriptor = self.build.layout(means.part(self.sizes[number][-1]))
-                self._add_mean(number, self.build.part(kept, descriptor, means.offset(begin)))
+                target = self.build.part(kept, descriptor, means.offset(begin))
+                onednn_pooling.add_means(self.build, self.place(number), target, self.sizes[number][1:-1])
                 begin += self._rounded(number)
         self.build.reorder(kept, array)
 
@@ -207,19 +206,6 @@ class _Network:
     def _rounded(self, number: int) -> int:
         """The channels of whole blocks."""
         return -(-self.sizes[number][-1] // self._vector) * self._vector
-
-    def _add_mean(self, number: int, place: MemoryRef) -> None:
-        _, *sizes, _ = self.sizes[number]
-        self.pool(onednn_pooling.MEAN, self.place(number), place, [(1, size, 0, 0, 0) for size in sizes])
-
-    def pool(self, algorithm: int, x: MemoryRef, y: MemoryRef, windows: Sequence[Sequence[int]]) -> None:
-        """Add a pooling. `windows` are stride, size, dilation and padding on both sides, along each axis."""
-        create, geometry = (
-            "dnnl_pooling_forward_primitive_desc_create",
-            [dims(each) for each in zip(*windows, strict=True)],
-        )
-        made = self.build.primitive(create, _INFERENCE, algorithm, x.descriptor, y.descriptor, *geometry)
-        self.build.run(made, {_SRC: x, _DST: y})
 
     def _watched_by(self, design: _Design) -> Iterator[int]:
         """The values whose means tell whether an element is NaN or infinite, which oneDNN would hide."""
