@@ -100,6 +100,17 @@ async def test_a_network_is_one_chain_with_the_bits_of_its_nodes(runs, batch, fi
     assert {"fused_conv2d", "max_pool", "avg_pool", "concat", "channel_steps"} == set(names)
 
 
+@pytest.mark.parametrize("batch", [2, 5, 8])
+async def test_images_computed_together_have_the_bits_of_each_alone(runs, batch):
+    x = af.placeholder(np.float32, [None, 28, 28, 256])
+    first = convolved(convolved(x, 64, 1), 64)
+    y = convolved(af.nn.relu(convolved(first, 256, 1, relu=False) + x), 512, 1, stride=2)
+    array = np.random.default_rng(0).standard_normal([batch, 28, 28, 256]).astype(np.float32)
+    ours, alone = await both(y, x, array)
+    np.testing.assert_array_equal(ours, alone)
+    assert [one_by_one for _, one_by_one in runs] == [False]
+
+
 @pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf, 3e38])
 async def test_what_is_not_finite_has_the_values_of_the_nodes_one_by_one(runs, odd):
     x = af.placeholder(np.float32, [None, 96, 96, 3])
