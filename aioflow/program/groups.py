@@ -107,6 +107,7 @@ def _by_waits(bound: Mapping[Node, Statement], deciders: Mapping[Node, int]) -> 
 
 
 def _length(statement: Statement) -> float:
+    """How much it counts among the nodes of a region."""
     if isinstance(statement, Bound) and not statement.fresh:
         return 0.1
     return 0.5 if is_scalar_code(statement) else 1

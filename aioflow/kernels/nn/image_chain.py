@@ -29,7 +29,7 @@ def convolves(op: str, node: NodeView) -> bool:
 
 
 def follows(op: str, node: NodeView) -> bool:
-    """Whether it can be computed with the nodes before it, which make all of its images."""
+    """Whether it can be computed with the nodes that make its images."""
     if op == "concat":
         rank = node.output_specs[0].rank
         return rank == 4 and normalise_axis(node.attrs["axis"], 4) == 3 and all(map(_in_blocks, node.input_specs))
