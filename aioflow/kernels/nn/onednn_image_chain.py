@@ -7,7 +7,7 @@ read only once. Where an element is not finite, the caller computes node by node
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -27,6 +27,8 @@ _MOST_LAYOUTS: Final = 8
 """The layouts of images for which a chain keeps its routine."""
 _TOGETHER: Final = 8
 """The most images that a routine computes."""
+_LARGEST: Final = 32 << 20
+"""The most bytes of a value of such images: a thread keeps the memory of two."""
 
 
 class Member(NamedTuple):
@@ -79,7 +81,7 @@ class ImageChain:
         self._results: Final = results
         self._lib: Final = lib
         self._sizes: Final = dict(_sizes_of(members))
-        self._together: Final = 1 if any(member.op == "concat" for member in members) else _TOGETHER
+        self._together: Final = 1 if any(member.op == "concat" for member in members) else _together(self._sizes)
         self._others: Final = [number for member in members for number in member.others]
         self._convolutions: Final = {
             member.target: Convolution(member.node, lib) for member in members if member.op == "fused_conv2d"
@@ -172,6 +174,12 @@ def _sizes_of(members: Sequence[Member]) -> Iterator[tuple[int, Sizes]]:
         for place in image_chain.images_of(op, node):
             yield reads[place], image_chain.one_image(node.input_specs[place])[1:]
         yield target, image_chain.one_image(node.output_specs[0])[1:]
+
+
+def _together(sizes: Mapping[int, Sizes]) -> int:
+    """How many images a routine may compute: a power of two."""
+    most = _LARGEST // (4 * max(map(math.prod, sizes.values())))
+    return 1 << min(_TOGETHER, max(1, most)).bit_length() - 1
 
 
 def _layout(array: Array, count: int) -> Layout:
