@@ -81,6 +81,7 @@ class Library:
         sgemm: dnnl_sgemm, which releases the GIL; it returns a status.
         point: dnnl_memory_set_data_handle, which holds the GIL; it returns a status.
         avx512: whether it computes with vectors of 64 bytes.
+        floats: the number of float32 in a vector.
     """
 
     def __init__(self, path: str) -> None:
@@ -96,6 +97,7 @@ class Library:
         self.sgemm: Final = self._dll.dnnl_sgemm
         self.sgemm.argtypes = _SGEMM
         self.avx512: Final = bool(self._quick.dnnl_get_effective_cpu_isa() & _AVX512)
+        self.floats: Final = 16 if self.avx512 else 8
         self._threads: Final = getattr(self._quick, "omp_get_max_threads", None)
         self._set_threads: Final = getattr(self._quick, "omp_set_num_threads", None)
         self._pause: Final = getattr(self._dll, "omp_pause_resource_all", None)

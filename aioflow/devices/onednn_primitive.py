@@ -2,29 +2,28 @@
 
 A `Routine` is a sequence of primitives on arrays of fixed shapes: a computation, and the reorders to and from its
 preferred layouts. Intermediate values are in scratch memory of the calling thread; each thread has one piece for all
-routines.
-
-The cache of oneDNN routines. Building a routine takes half a millisecond, often longer than running it.
+routines. A whole network may be one routine.
 """
 
 import ctypes
-import threading
 import typing
 import weakref
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
 from aioflow import errors
 from aioflow.devices.onednn import Library, check
+from aioflow.devices.onednn_scratch import SCRATCH, ScratchPlan
 from aioflow.tensors.dtypes import Array
 
 MOST_AXES: Final = 12
 _FLOAT32: Final = 3
 _NUMPY_FLOAT32: Final = np.dtype(np.float32)
 _ANY: Final = 1
+_BLOCKED: Final = {16: 78, 8: 102}
+"""oneDNN's numbers of the layouts nChw16c and nChw8c."""
 _IN_ORDER: Final = 1
 _USER_SCRATCHPAD: Final = 1
 _SCRATCHPAD_MD: Final = 136
@@ -34,11 +33,6 @@ _UNIMPLEMENTED: Final = 3
 _SCALES: Final = 4096
 _AFTER: Final = 32768
 _BINARY_ADD, _LINEAR = 0x1FFF0, 0x26
-LINE: Final = 64
-"""The bytes of a cache line, to which scratch memory is aligned."""
-KEPT: Final = 64 << 20
-"""The most bytes of scratch memory that a thread keeps between calls."""
-
 _Byte: Final = ctypes.c_char
 Dims: Final = ctypes.c_int64 * MOST_AXES
 Handle = ctypes.c_void_p
@@ -69,8 +63,40 @@ class Layout(NamedTuple):
         return Layout((sizes[0], sizes[-1], *sizes[1:-1]), (steps[0], steps[-1], *steps[1:-1]))
 
 
+class Blocked(NamedTuple):
+    """The layout of float32 images for which the library's convolutions are fastest: channels in blocks of a vector.
+
+    Whole blocks of an image lie one after the other, so some of them are themselves such an image.
+    """
+
+    sizes: tuple[int, ...]
+    vector: int
+
+    @classmethod
+    def of(cls, images: Layout, vector: int) -> "Blocked":
+        """Return the layout of images of those sizes."""
+        return cls(images.sizes, vector)
+
+    def part(self, channels: int) -> "Blocked":
+        """Return the layout of images with that many channels."""
+        return self._replace(sizes=(self.sizes[0], channels, *self.sizes[2:]))
+
+    def offset(self, channel: int) -> int:
+        """Return the bytes of one image before the block that begins with a channel."""
+        return 4 * channel * self.sizes[2] * self.sizes[3]
+
+
 class _Argument(ctypes.Structure):
     _fields_ = (("index", ctypes.c_int), ("memory", ctypes.c_void_p))
+
+
+class Stop(Protocol):
+    """Says whether a computation must stop."""
+
+    asked: bool
+
+    def check(self) -> None:
+        """Raise an error if the computation must stop."""
 
 
 class MemoryRef(NamedTuple):
@@ -88,38 +114,8 @@ class _Step(NamedTuple):
 class _Memory(NamedTuple):
     descriptor: Handle
     array: int | None  # the index of the caller's array; None for scratch memory
-    offset: int = 0  # in the scratch memory
-
-
-class _Scratch(threading.local):
-    """The scratch memory of this thread."""
-
-    def __init__(self) -> None:
-        self._buffer = np.empty(0, np.uint8)
-        self._line: tuple[Array, int] = (self._buffer, 0)
-        self._fits = 0
-
-    def take(self, size: int) -> Array:
-        """Return at least `size` bytes."""
-        if size > KEPT:
-            return np.empty(size, np.uint8)
-        if self._buffer.size < size:
-            self._buffer = np.empty(size, np.uint8)
-        return self._buffer
-
-    def lines(self, size: int) -> tuple[Array, int]:
-        """Return such memory and the address of its first cache line, from which there are `size` bytes."""
-        if size <= self._fits:
-            return self._line
-        memory = self.take(size + LINE)
-        line = memory, -(-memory.ctypes.data // LINE) * LINE
-        if memory is self._buffer:
-            self._line, self._fits = line, memory.size - LINE
-        return line
-
-
-SCRATCH: Final = _Scratch()
-"""The scratch memory of routines, and of copies for the length of one call."""
+    offset: int = 0  # in its block of the scratch memory; once the routine is finished, in all of it
+    block: int = 0  # of the scratch memory
 
 
 class AfterStep(NamedTuple):
@@ -127,10 +123,10 @@ class AfterStep(NamedTuple):
 
     function: str
     values: tuple[Any, ...] = ()
-    layout: Layout | None = None
+    layout: Layout | Blocked | None = None
 
     @classmethod
-    def add(cls, layout: Layout) -> "AfterStep":
+    def add(cls, layout: Layout | Blocked) -> "AfterStep":
         """Add an array of that layout, whose argument is `argument(place, 2)`."""
         return cls("dnnl_post_ops_append_binary", (_BINARY_ADD,), layout)
 
@@ -168,7 +164,7 @@ class Builder:
         self._memories: list[_Memory] = []
         self._steps: list[_Step] = []
         self._arrays = 0
-        self._size = 0
+        self._scratch = ScratchPlan()
         self._owned: list[tuple[str, Handle]] = []
 
     def __enter__(self) -> "Builder":
@@ -183,8 +179,10 @@ class Builder:
 
     # Descriptors
 
-    def layout(self, layout: Layout) -> Handle:
+    def layout(self, layout: "Layout | Blocked") -> Handle:
         """Return the descriptor of arrays of that layout."""
+        if isinstance(layout, Blocked):
+            return self._tagged(layout.sizes, _BLOCKED[layout.vector])
         sizes, strides = dims(layout.sizes), dims(layout.strides)
         create = "dnnl_memory_desc_create_with_strides"
         made = self.library.create(create, len(layout.sizes), sizes, _FLOAT32, strides)
@@ -192,8 +190,11 @@ class Builder:
 
     def any_layout(self, sizes: Sequence[int]) -> Handle:
         """Return the descriptor of arrays of those sizes in the layout that the primitive prefers."""
+        return self._tagged(sizes, _ANY)
+
+    def _tagged(self, sizes: Sequence[int], tag: int) -> Handle:
         create = "dnnl_memory_desc_create_with_tag"
-        return self._own("memory_desc", self.library.create(create, len(sizes), dims(sizes), _FLOAT32, _ANY))
+        return self._own("memory_desc", self.library.create(create, len(sizes), dims(sizes), _FLOAT32, tag))
 
     def primitive(
         self, function: str, *arguments: Any, after: "Sequence[AfterStep]" = (), multiplied: int | None = None
@@ -251,9 +252,13 @@ class Builder:
 
     def scratch(self, descriptor: Handle) -> MemoryRef:
         """Return scratch memory."""
-        offset = self._size
-        self._size += -(-self.library.size(descriptor) // LINE) * LINE
-        self._memories.append(_Memory(descriptor, None, offset))
+        self._memories.append(_Memory(descriptor, None, 0, self._scratch.add(self.library.size(descriptor))))
+        return MemoryRef(len(self._memories) - 1, descriptor)
+
+    def part(self, place: MemoryRef, descriptor: Handle, offset: int) -> MemoryRef:
+        """Return scratch memory within other scratch memory, `offset` bytes after its begin."""
+        whole = self._memories[place.number]
+        self._memories.append(_Memory(descriptor, None, whole.offset + offset, whole.block))
         return MemoryRef(len(self._memories) - 1, descriptor)
 
     # Steps
@@ -265,6 +270,9 @@ class Builder:
             arguments = {**arguments, _SCRATCHPAD: self.scratch(scratch)}
         made = self._own("primitive", self.library.create("dnnl_primitive_create", primitive))
         numbers = tuple((index, place.number) for index, place in arguments.items())
+        for _, number in numbers:
+            if self._memories[number].array is None:
+                self._scratch.use(self._memories[number].block, len(self._steps))
         self._steps.append(_Step(made, numbers))
 
     def in_layout(self, place: MemoryRef, descriptor: Handle) -> MemoryRef:
@@ -299,7 +307,12 @@ class Builder:
     def finish(self) -> "Routine":
         """Return the routine, which owns the created objects."""
         owned, self._owned = self._owned, []
-        return Routine(_Program(self.library, self._memories, self._steps, self._size, owned))
+        offsets, size = self._scratch.place()
+        memories = [
+            memory._replace(offset=offsets[memory.block] + memory.offset) if memory.array is None else memory
+            for memory in self._memories
+        ]
+        return Routine(_Program(self.library, memories, self._steps, size, owned))
 
 
 class _Program:
@@ -350,8 +363,8 @@ class Routine:
         equal = self._program.library.equal
         return len(mine) == len(its) and all(equal(a.descriptor, b.descriptor) for a, b in zip(mine, its, strict=True))
 
-    def __call__(self, *arrays: Array) -> None:
-        """Run the routine, which writes its results into the arrays.
+    def __call__(self, *arrays: Array, stop: Stop | None = None) -> None:
+        """Run the routine, which writes its results into the arrays. `stop` may end it between two primitives.
 
         TypeError, before it runs, if one is not float32.
         """
@@ -362,7 +375,7 @@ class Routine:
             call = self._idle.pop()
         except IndexError:
             call = _Call(self._program, self._held)
-        call.run(arrays)
+        call.run(arrays, stop)
         self._idle.append(call)
 
 
@@ -413,13 +426,15 @@ class _Call:
         made = [_Argument(index, self._memories[number]) for index, number in step.arguments]
         return (_Argument * len(made))(*made)
 
-    def run(self, arrays: Sequence[Array]) -> None:
+    def run(self, arrays: Sequence[Array], stop: Stop | None) -> None:
         """Run all steps. A step is finished when the library returns."""
         point, execute, stream = self._library.point, self._library.execute, self._stream
         for handle, number in self._arrays:
             point(handle, _address(arrays[number]))
         scratch = self._take_scratch() if self._size else None
         for primitive, count, arguments in self._steps:
+            if stop is not None and stop.asked:
+                stop.check()
             status = execute(primitive, stream, count, arguments)
             if status:
                 check("dnnl_primitive_execute", status)
@@ -438,60 +453,3 @@ class _Call:
 def _destroy(library: Library, owned: list[tuple[str, Handle]]) -> None:
     for function, handle in reversed(owned):
         library.call(function, handle)
-
-
-CAPACITY: Final = 512
-
-Build = Callable[[Builder], None]
-"""A function that adds the steps of a routine to a builder."""
-
-
-class RoutineCache:
-    """The most recently used routines, at most `capacity`. Safe to use from any thread."""
-
-    def __init__(self, capacity: int = CAPACITY) -> None:
-        self._capacity: Final = capacity
-        self._known: OrderedDict[Hashable, Routine | None] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def find(self, library: Library, key: Hashable, build: Build) -> Routine | None:
-        """Return the routine for `key`, building it if necessary; None if oneDNN has no optimised one.
-
-        The lock is not held during a build, so two threads may build the same routine; the cache keeps one.
-        """
-        whole = (library, key)
-        with self._lock:
-            if whole in self._known:
-                self._known.move_to_end(whole)
-                return self._known[whole]
-        made = _build_routine(library, build)
-        with self._lock:
-            made = self._known.setdefault(whole, made)
-            self._known.move_to_end(whole)
-            while len(self._known) > self._capacity:
-                self._known.popitem(last=False)
-        return made
-
-    def clear(self) -> None:
-        """Forget all."""
-        with self._lock:
-            self._known.clear()
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def __repr__(self) -> str:
-        return f"<Routines {len(self)}/{self._capacity}>"
-
-
-def _build_routine(library: Library, build: Build) -> Routine | None:
-    with Builder(library) as builder:
-        try:
-            build(builder)
-        except (errors.UnimplementedError, errors.InvalidArgumentError):
-            return None
-        return builder.finish()
-
-
-ROUTINES: Final = RoutineCache()
-"""The routines of the process."""

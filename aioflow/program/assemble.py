@@ -41,6 +41,7 @@ from aioflow.program.fuse import Bound, fuse_on_gpu
 from aioflow.program.groups import WIDE, Group, grouped, light_share, waits
 from aioflow.program.handles import Handle, Objects, resolved
 from aioflow.program.heavy_runs import with_heavy_runs
+from aioflow.program.image_chains import with_image_chains
 from aioflow.program.program import Begin, FrameSpec, MergeInput, Outputs, OutsideValue, Program, Route, Unit
 from aioflow.program.region import Region
 from aioflow.program.scalars import expression_for
@@ -109,7 +110,7 @@ class _Assembly:
         self._given = set() if stream else set(flow.feeds)
         self._feed_places = {feed: place for place, feed in enumerate(flow.feeds)}
         flows = any(decides(node) for node in flow.nodes)
-        binder = Binder(context, fast, blocks)
+        self._binder = binder = Binder(context, fast, blocks)
         if fused or flows or any(node.blocks for node in flow.nodes):
             binder.find_literals(flow.nodes)
         self._literals = binder.literals
@@ -226,6 +227,7 @@ class _Assembly:
         on_gpu = self._context.kind is DeviceKind.GPU
         if on_gpu and not Guards(group.nodes):
             bound = self._for_gpu(bound, outputs)
+        bound = self._binder.together(bound, outputs)
         if group.exchanges:
             bound = with_heavy_runs(bound, outputs, self._blocks)
         region = compile_region(bound, inputs, outputs, self._literals)
@@ -352,9 +354,17 @@ class Binder:
         statements = [
             self.bind(node) for node in block.flow.nodes if node not in given and Value(node, 0) not in self.literals
         ]
+        statements = list(self.together(statements, block.flow.fetches))
         if exchanges:
             statements = with_heavy_runs(statements, block.flow.fetches, self._blocks)
         return Code(statements, arguments, block.flow.fetches)
+
+    def together(self, statements: Sequence[Any], wanted: Sequence[Value]) -> Sequence[Any]:
+        """The statements with nodes on images as chains, unless memory is tracked or values may be dead."""
+        untracked = self._context.kind is DeviceKind.CPU and self._ledger is None
+        if not untracked or Guards([statement.node for statement in statements]):
+            return statements
+        return with_image_chains(statements, wanted)
 
     def _kernel(self, node: Node) -> Bound:
         context = self._context

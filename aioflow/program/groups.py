@@ -3,7 +3,8 @@
 In a plain program every node is a unit. In a fused one, nodes that never suspend form regions: two nodes are in one
 region only if exactly the same suspending nodes come before both, so that a wait never delays independent work, and if
 the same control-flow primitives decide whether they are dead. Regions of more than LONGEST nodes are cut, so that
-several threads may compute parts of a wide graph; nodes of scalar code count as halves.
+several threads may compute parts of a wide graph; nodes of scalar code count as halves, and nodes that only hand on a
+value, such as reads of variables, as tenths.
 
 A light share of a step that exchanges small values with other devices is one coroutine, which receives and sends: the
 executor would take longer than its kernels. Since it waits for one value after the other, every value that it sends
@@ -41,7 +42,7 @@ class Group:
     Attributes:
         nodes: the nodes.
         waits: whether the unit may suspend for long.
-        length: the number of nodes; those of scalar code count as halves.
+        length: the number of nodes; some count as less than one.
         is_still: whether it is a region that never waits, nor for anything, and runs in every step.
         exchanges: whether it is a region that sends or receives.
     """
@@ -101,8 +102,15 @@ def _by_waits(bound: Mapping[Node, Statement], deciders: Mapping[Node, int]) -> 
             group = open_group[key] = Group([], False, is_still=not (mask or deciders[node]))
             groups.append(group)
         group.nodes.append(node)
-        group.length += 0.5 if is_scalar_code(bound[node]) else 1
+        group.length += _length(bound[node])
     return groups
+
+
+def _length(statement: Statement) -> float:
+    """How much it counts among the nodes of a region."""
+    if isinstance(statement, Bound) and not statement.fresh:
+        return 0.1
+    return 0.5 if is_scalar_code(statement) else 1
 
 
 def _first_sends(nodes: Iterable[Node]) -> dict[Node, float]:

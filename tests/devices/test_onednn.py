@@ -13,7 +13,8 @@ import pytest
 
 from aioflow import errors
 from aioflow.devices import onednn
-from aioflow.devices.onednn_primitive import Builder, Layout, RoutineCache
+from aioflow.devices.onednn_primitive import Builder, Layout
+from aioflow.devices.onednn_routines import RoutineCache
 
 needs_library = pytest.mark.skipif(not onednn.available(), reason="oneDNN is not installed, or is switched off")
 

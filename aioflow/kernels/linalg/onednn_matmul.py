@@ -14,7 +14,9 @@ from typing import Final
 import numpy as np
 
 from aioflow.devices.onednn import Library, check
-from aioflow.devices.onednn_primitive import LINE, ROUTINES, SCRATCH, Builder, Layout
+from aioflow.devices.onednn_primitive import Builder, Layout
+from aioflow.devices.onednn_routines import ROUTINES
+from aioflow.devices.onednn_scratch import LINE, SCRATCH
 from aioflow.kernels import onednn_kernels
 from aioflow.resources.variable_memory import LONG, VECTOR
 from aioflow.tensors.dtypes import Array

@@ -7,7 +7,8 @@ from typing import Final
 import numpy as np
 
 from aioflow.devices.onednn import Library
-from aioflow.devices.onednn_primitive import ROUTINES, AfterStep, Builder, Handle, Layout
+from aioflow.devices.onednn_primitive import AfterStep, Builder, Handle, Layout
+from aioflow.devices.onednn_routines import ROUTINES
 from aioflow.kernels.linalg.onednn_matmul import SMALL
 from aioflow.tensors.dtypes import Array
 

@@ -33,11 +33,13 @@ def fused_conv2d(
     dilations: Any,
     filter_axes: Any = None,
     kept: bool = True,
+    blocked: bool = False,
 ) -> Spec:
     """`convolution` of `input` with channels last, and then the steps, which take `others` in order.
 
     `filter_axes` are the axes of `filter` in the order in which `convolution` takes them; None if that is theirs.
     `kept` says that `filter` and the numbers for each channel stay the same for as long as they are the same arrays.
+    `blocked` says that nodes on the same images are its neighbours, which oneDNN computes in blocks of channels.
     `groups` divides the channels of `input` and the outputs of `filter`; each group is convolved alone. `epsilons` has
     a number for each step that normalises.
     """

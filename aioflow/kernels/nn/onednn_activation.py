@@ -6,7 +6,8 @@ from ctypes import c_float
 from typing import Any, Final
 
 from aioflow.devices.onednn import available, library
-from aioflow.devices.onednn_primitive import ROUTINES, Builder, Layout
+from aioflow.devices.onednn_primitive import Builder, Layout
+from aioflow.devices.onednn_routines import ROUTINES
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor

@@ -4,7 +4,8 @@ import functools
 from typing import Final
 
 from aioflow.devices.onednn import Library
-from aioflow.devices.onednn_primitive import ROUTINES, AfterStep, Builder, Layout
+from aioflow.devices.onednn_primitive import AfterStep, Builder, Layout
+from aioflow.devices.onednn_routines import ROUTINES
 from aioflow.tensors.dtypes import Array
 
 _MULTIPLY: Final = 0x1FFF1

@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from aioflow.devices.onednn import Library
-from aioflow.devices.onednn_primitive import ROUTINES, AfterStep, Builder, Handle, Layout, MemoryRef, Routine, dims
+from aioflow.devices.onednn_primitive import AfterStep, Blocked, Builder, Handle, Layout, MemoryRef, Routine, dims
+from aioflow.devices.onednn_routines import ROUTINES
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
@@ -103,11 +104,15 @@ Argument = tuple[int, int, MemoryRef]
 
 
 class Building:
-    """The shared parts of the three routines of one problem."""
+    """The shared parts of the three routines of one problem.
 
-    def __init__(self, build: Builder, problem: Problem) -> None:
+    `vector`: the channels of a block if images are computed in blocks of channels, else 0.
+    """
+
+    def __init__(self, build: Builder, problem: Problem, vector: int = 0) -> None:
         self.build = build
         self.problem = problem
+        self._vector = vector
         self.x: Layout = images_layout(problem.x, problem.channels_last)
         self.y: Layout = images_layout(problem.y, problem.channels_last)
         self.window: Layout = _filters(problem.window, problem.by_channel, problem.groups)
@@ -117,8 +122,11 @@ class Building:
         self.geometry = [dims(values) for values in (strides, dilations, *pads)]
 
     def wish(self, layout: Layout) -> Handle:
-        """How images may lie: as they do if channels are last, else as the library likes."""
-        return self.build.layout(layout) if self.problem.channels_last else self.build.any_layout(layout.sizes)
+        """How images may lie: in blocks of channels, as they do if channels are last, else as the library likes."""
+        if self._vector and layout.sizes[1] >= self._vector:
+            return self.build.layout(Blocked.of(layout, self._vector))
+        as_given = self.problem.channels_last and not self._vector
+        return self.build.layout(layout) if as_given else self.build.any_layout(layout.sizes)
 
     def described(self, kind: str, *arguments: Any, after: Sequence[AfterStep] = ()) -> Handle:
         """The descriptor of a primitive."""

@@ -10,7 +10,8 @@ from typing import Final
 import numpy as np
 
 from aioflow.devices.onednn import library
-from aioflow.devices.onednn_primitive import ROUTINES, Builder, Layout
+from aioflow.devices.onednn_primitive import Builder, Layout
+from aioflow.devices.onednn_routines import ROUTINES
 from aioflow.tensors.dtypes import Array
 
 SMALL: Final = 1 << 14

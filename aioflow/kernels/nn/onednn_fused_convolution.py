@@ -9,6 +9,9 @@ Where groups have too few channels for a vector, the library would call a produc
 There each group gets channels of zeros, in a copy of the images and in the filter. If that is not possible either, the
 steps follow the primitive.
 
+A node that is `blocked` computes each image alone, in blocks of channels: with the same bits as a chain of nodes on
+images does, see `onednn_image_chain`.
+
 The library's rectifier turns NaN to 0. Here it is a leaky one with slope -0, which keeps NaN, and then gives NaN for
 -inf.
 """
@@ -20,7 +23,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from aioflow.devices.onednn import Library
-from aioflow.devices.onednn_primitive import ROUTINES, AfterStep, Builder, Handle, Layout, MemoryRef, Routine
+from aioflow.devices.onednn_primitive import AfterStep, Blocked, Builder, Handle, Layout, MemoryRef, Routine
+from aioflow.devices.onednn_routines import ROUTINES
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
@@ -36,17 +40,18 @@ Binding = Callable[[Namespace, NodeView], Function]
 
 _INFERENCE: Final = 96
 _SRC, _SRC_1, _DST, _WEIGHTS, _BIAS = 1, 2, 17, 33, 41
-_OF_WEIGHTS: Final = 131
+_OF_SRC, _OF_WEIGHTS, _OF_DST = 129, 131, 133
 _MOST_LAYOUTS: Final = 16
 """The layouts of images, such as sizes of batches, for which a kernel keeps what it has prepared."""
 _SLOPE: Final = np.full(1, -0.0, np.float32)
 """The slope of the rectifier below 0: what is below 0 becomes +0."""
 
 
-class _Layer(NamedTuple):
+class Layer(NamedTuple):
     """A convolution of arrays of certain shapes, and what follows.
 
-    `own`: the channels that each group of the images has, if the problem has more: those are zeros.
+    `own`: the channels that each group of the images has, if the problem has more: those are zeros. `vector`: the
+    channels of a block, if it computes in blocks of channels, else 0.
     """
 
     problem: Problem
@@ -54,8 +59,9 @@ class _Layer(NamedTuple):
     sum: bool
     relu: bool
     own: int = 0
+    vector: int = 0
 
-    def widened(self, channels: int) -> "_Layer":
+    def widened(self, channels: int) -> "Layer":
         """The layer with these numbers of channels in each group of the images and of the filter."""
         (*images, _), (*sizes, own, outputs) = self.problem.x, self.problem.window
         x, window = (*images, channels * self.problem.groups), (*sizes, channels, outputs)
@@ -77,11 +83,11 @@ def _rectifier(library: Library) -> Sequence[AfterStep]:
     return (leaky, AfterStep.plus_zero()) if library.avx512 else (leaky,)
 
 
-def _described(of: Building, layer: _Layer) -> Handle:
+def _described(of: Building, layer: Layer) -> Handle:
     """The primitive, with the steps after the convolution."""
     after = []
     if layer.sum:
-        after.append(AfterStep.add(of.y))
+        after.append(AfterStep.add(Blocked.of(of.y, layer.vector) if layer.vector else of.y))
     if layer.relu:
         after += _rectifier(of.build.library)
     channels = of.build.layout(Layout((of.y.sizes[1],), (1,)))
@@ -92,24 +98,39 @@ def _described(of: Building, layer: _Layer) -> Handle:
     return made
 
 
-def _packing(layer: _Layer, build: Builder) -> None:
+def _packing(layer: Layer, build: Builder) -> None:
     """Copy a filter to the layout that the library prefers."""
-    of = Building(build, layer.problem)
+    of = Building(build, layer.problem, layer.vector)
     made = _described(of, layer)
     build.reorder(of.place(of.window), build.array(build.preferred_layout(made, _OF_WEIGHTS)))
 
 
-def _convolving(layer: _Layer, build: Builder) -> None:
+def _convolving(layer: Layer, build: Builder) -> None:
     """Take the images, the result, the images to add, and then the arrays that stay: filter, bias, slope.
 
     Before these, take zeros for the images with more channels, if the layer has more.
     """
-    of = Building(build, layer.problem)
+    of = Building(build, layer.problem, layer.vector)
     made = _described(of, layer)
-    x = _wide(of, layer) if layer.own else build.in_layout(of.place(layer.x), build.layout(of.x))
-    arguments = {_SRC: x, _DST: of.place(of.y)}
-    if layer.sum:
-        arguments[AfterStep.argument(0, _SRC_1)] = of.place(of.y)
+    x = _wide(of, layer) if layer.own else of.place(layer.x)
+    y = of.place(of.y)
+    other = of.place(of.y) if layer.sum else None
+    target = build.result_place(build.preferred_layout(made, _OF_DST), y)
+    _run(of, layer, made, x, target, other)
+    build.copy_result(target, y)
+
+
+def add_convolution(build: Builder, layer: Layer, x: MemoryRef, y: MemoryRef, other: MemoryRef | None) -> None:
+    """Add a layer that computes in blocks, from images in any layout to `y`. The arrays that stay are its next ones."""
+    of = Building(build, layer.problem, layer.vector)
+    _run(of, layer, _described(of, layer), x, y, other)
+
+
+def _run(of: Building, layer: Layer, made: Handle, x: MemoryRef, y: MemoryRef, other: MemoryRef | None) -> None:
+    build = of.build
+    arguments = {_SRC: build.in_layout(x, build.preferred_layout(made, _OF_SRC)), _DST: y}
+    if other is not None:
+        arguments[AfterStep.argument(0, _SRC_1)] = build.in_layout(other, y.descriptor)
     arguments[_WEIGHTS] = build.array(build.preferred_layout(made, _OF_WEIGHTS))
     arguments[_BIAS] = of.place(Layout((of.y.sizes[1],), (1,)))
     if layer.relu:
@@ -117,7 +138,7 @@ def _convolving(layer: _Layer, build: Builder) -> None:
     build.run(made, arguments)
 
 
-def _wide(of: Building, layer: _Layer) -> MemoryRef:
+def _wide(of: Building, layer: Layer) -> MemoryRef:
     """Copy the images to the zeros, group by group."""
     build = of.build
     zeros, x = of.place(of.x), of.place(layer.x)
@@ -143,24 +164,83 @@ class _Prepared(NamedTuple):
     wide: tuple[int, ...] = ()
 
 
-class _Kernel:
-    """The kernel of one node."""
+class Convolution:
+    """How a node convolves images, of whatever shape, and what follows."""
 
-    def __init__(self, node: NodeView, lib: Library, otherwise: Function) -> None:
+    def __init__(self, node: NodeView, lib: Library) -> None:
         attrs = node.attrs
         self._lib = lib
-        self._otherwise = otherwise
         self._sliding = Sliding.of(attrs["strides"], attrs["padding"], "NHWC", attrs["dilations"])
         self._by_channel, self._groups = attrs["convolution"] != "conv2d", attrs["groups"]
         self._axes = attrs["filter_axes"]
         self._steps, self._epsilons = attrs["steps"], attrs["epsilons"]
-        self._sum = "sum" in self._steps
-        self._rectify = held(np, float32) if "relu" in self._steps else None
-        self._keeps = attrs["kept"]
+        self.sum: Final = "sum" in self._steps
+        self.rectifies: Final = "relu" in self._steps
+        self.vector: Final = lib.floats if attrs["blocked"] else 0
+
+    def turned(self, window: Array) -> Array:
+        """The filter with its axes in the order of the convolution."""
+        return window if self._axes is None else window.transpose(self._axes)
+
+    def layer(self, shape: Sequence[int], x: Layout, window: Sequence[int]) -> Layer | None:
+        """The layer for images of a shape and a filter, whose axes are turned; None if oneDNN does not compute it.
+
+        ValueError if they do not fit.
+        """
+        sliding = self._sliding
+        sliding.check_rank(shape)
+        slides = sliding.slides(shape[1:-1], window[:2])
+        outputs = shape[-1] * window[-1] if self._by_channel else window[-1]
+        y = (shape[0], *[slide.output for slide in slides], outputs)
+        problem = Problem(tuple(shape), tuple(window), y, True, slides, self._by_channel, self._groups)
+        fits = window[-2] * self._groups == shape[-1] and not window[-1] % self._groups
+        if not fits or problem.multiplications <= (0 if self.vector else SMALL):
+            return None
+        return Layer(problem, x.channels_second(), self.sum, self.rectifies, vector=self.vector)
+
+    def forms(self, layer: Layer) -> Iterable[Layer]:
+        """The layer itself; with more channels in each group; without the steps after the convolution."""
+        vector, own = self._lib.floats, layer.problem.window[-2]
+        wide = [layer.widened(vector)] if self._groups > 1 and vector // 2 <= own < vector else []
+        return dict.fromkeys((layer, *wide, layer._replace(sum=False, relu=False)))
+
+    def packing(self, layer: Layer) -> Routine | None:
+        """The routine that packs the filter; None if oneDNN has no optimised convolution for it."""
+        return self._routine(_packing, layer)
+
+    def convolving(self, layer: Layer) -> Routine | None:
+        """The routine that convolves."""
+        return self._routine(_convolving, layer)
+
+    def _routine(self, build: Callable[[Layer, Builder], None], layer: Layer) -> Routine | None:
+        return ROUTINES.find(self._lib, (build, layer), functools.partial(build, layer))
+
+    def weights(self, packing: Routine, layer: Layer, window: Array, vectors: Sequence[Array]) -> Sequence[Array]:
+        """The arrays that stay: the packed filter with the factors in it, the bias, the slope of the rectifier."""
+        factor, bias = folded(self._steps, self._epsilons, vectors, layer.problem.y[-1])
+        factors = factor.reshape(window.shape[-2:] if self._by_channel else (1, -1))
+        filters = np.zeros(layer.problem.window, np.float32)
+        np.multiply(window, factors.astype(np.float32), out=filters[..., : window.shape[-2], :])
+        packed = np.empty(packing.elements(1), np.float32)
+        packing(filters, packed)
+        return packed, bias.astype(np.float32), *((_SLOPE,) if layer.relu else ())
+
+
+class _Kernel:
+    """The kernel of one node."""
+
+    def __init__(self, node: NodeView, lib: Library, otherwise: Function) -> None:
+        self._convolution = Convolution(node, lib)
+        self._otherwise = otherwise
+        self._sum = self._convolution.sum
+        self._rectify = held(np, float32) if self._convolution.rectifies else None
+        self._keeps = node.attrs["kept"]
         self._prepared: dict[Hashable, _Prepared] = {}  # by shape and strides of the images, the newest last
 
     def __call__(self, x: Array, window: Array, others: Sequence[Array]) -> Array:
         """The images that the convolution and the steps make of `x`."""
+        if self._convolution.vector and len(x) > 1:
+            return self._image_by_image(x, window, others)
         given = window, *(others[:-1] if self._sum else others)
         prepared = self._prepared.get((x.shape, x.strides))
         if prepared is None or not unchanged(prepared.given, given):
@@ -180,6 +260,16 @@ class _Kernel:
             prepared.routine(*images, y)
         return y
 
+    def _image_by_image(self, x: Array, window: Array, others: Sequence[Array]) -> Array:
+        vectors, added = (others[:-1], others[-1]) if self._sum else (others, None)
+        if added is not None and len(added) != len(x):
+            return self._otherwise(x, window, others)
+        made = []
+        for place in range(len(x)):
+            own = slice(place, place + 1)
+            made.append(self(x[own], window, vectors if added is None else [*vectors, added[own]]))
+        return np.concatenate(made)
+
     def _keep(self, layout: Hashable, prepared: _Prepared) -> None:
         """Keep it beside the newest ones for other images and the same weights."""
         others = [(at, each) for at, each in self._prepared.items() if unchanged(each.given, prepared.given)]
@@ -194,57 +284,28 @@ class _Kernel:
 
     def _prepare(self, x: Array, given: Sequence[Array]) -> _Prepared:
         """The routine, unless NumPy must compute it or is as fast, with its weights in the layout of the library."""
-        window = given[0] if self._axes is None else given[0].transpose(self._axes)
-        layer, none = self._layer(x, window), _Prepared(given)
-        fits = window.shape[-2] * self._groups == x.shape[-1] and not window.shape[-1] % self._groups
-        lies = x.flags.aligned and min(layer.x.strides) > 0  # oneDNN counts in elements
-        if not fits or layer.problem.multiplications <= SMALL or not lies:
+        convolution, none = self._convolution, _Prepared(given)
+        window = convolution.turned(given[0])
+        layout = Layout(x.shape, tuple([step // x.itemsize for step in x.strides]))
+        layer = convolution.layer(x.shape, layout, window.shape)
+        if layer is None or not (x.flags.aligned and min(layout.strides) > 0):  # oneDNN counts in elements
             return none
-        for form in self._forms(layer):
-            packing, routine = self._routine(_packing, form), self._routine(_convolving, form)
+        for form in convolution.forms(layer):
+            packing, routine = convolution.packing(form), convolution.convolving(form)
             if packing is not None and routine is not None:
-                stay = self._kept_weights(packing, form, given) or self._weights(packing, form, window, given[1:])
+                made = self._kept_weights(packing, form, given)
+                stay = made or convolution.weights(packing, form, window, given[1:])
                 apart, wide = (form.sum, form.relu) != (layer.sum, layer.relu), form.problem.x if form.own else ()
                 return _Prepared(given, layer.problem.y, routine.holding(*stay), packing, stay, apart, wide)
         return none
 
-    def _forms(self, layer: _Layer) -> Iterable[_Layer]:
-        """The layer itself; with more channels in each group; without the steps after the convolution."""
-        vector, own = (16 if self._lib.avx512 else 8), layer.problem.window[-2]
-        wide = [layer.widened(vector)] if self._groups > 1 and vector // 2 <= own < vector else []
-        return dict.fromkeys((layer, *wide, layer._replace(sum=False, relu=False)))
-
-    def _routine(self, build: Callable[[_Layer, Builder], None], layer: _Layer) -> Routine | None:
-        return ROUTINES.find(self._lib, (build, layer), functools.partial(build, layer))
-
-    def _kept_weights(self, packing: Routine, layer: _Layer, given: Sequence[Array]) -> Sequence[Array]:
+    def _kept_weights(self, packing: Routine, layer: Layer, given: Sequence[Array]) -> Sequence[Array]:
         """The arrays that stay, if those for other images have the filter in the same layout; else none."""
         for other in self._prepared.values():
             fits = len(other.stay) == (3 if layer.relu else 2) and unchanged(other.given, given)
             if fits and other.packing is not None and other.packing.is_like(packing):
                 return other.stay
         return ()
-
-    def _weights(self, packing: Routine, layer: _Layer, window: Array, vectors: Sequence[Array]) -> Sequence[Array]:
-        """The arrays that stay: the packed filter with the factors in it, the bias, the slope of the rectifier."""
-        factor, bias = folded(self._steps, self._epsilons, vectors, layer.problem.y[-1])
-        factors = factor.reshape(window.shape[-2:] if self._by_channel else (1, -1))
-        filters = np.zeros(layer.problem.window, np.float32)
-        np.multiply(window, factors.astype(np.float32), out=filters[..., : window.shape[-2], :])
-        packed = np.empty(packing.elements(1), np.float32)
-        packing(filters, packed)
-        return packed, bias.astype(np.float32), *((_SLOPE,) if layer.relu else ())
-
-    def _layer(self, x: Array, window: Array) -> _Layer:
-        """ValueError if they do not fit."""
-        sliding = self._sliding
-        sliding.check_rank(x.shape)
-        slides = sliding.slides(x.shape[1:-1], window.shape[:2])
-        outputs = x.shape[-1] * window.shape[-1] if self._by_channel else window.shape[-1]
-        y = (x.shape[0], *[slide.output for slide in slides], outputs)
-        problem = Problem(x.shape, window.shape, y, True, slides, self._by_channel, self._groups)
-        layout = Layout(x.shape, tuple([step // x.itemsize for step in x.strides])).channels_second()
-        return _Layer(problem, layout, self._sum, self._rectify is not None)
 
 
 def declare(op: Op[Tensor], plain: Binding) -> None:

@@ -11,7 +11,8 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.devices.onednn import Library, available, library
-from aioflow.devices.onednn_primitive import ROUTINES, Builder, Layout
+from aioflow.devices.onednn_primitive import Builder, Layout
+from aioflow.devices.onednn_routines import ROUTINES
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor

@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from aioflow.devices.onednn import Library
-from aioflow.devices.onednn_primitive import ROUTINES, Builder, Layout, Routine
+from aioflow.devices.onednn_primitive import Builder, Layout, Routine
+from aioflow.devices.onednn_routines import ROUTINES
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.kernels import onednn_kernels

@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 
 from aioflow.devices.onednn import Library
-from aioflow.devices.onednn_primitive import ROUTINES, Builder, Layout
+from aioflow.devices.onednn_primitive import Builder, Layout
+from aioflow.devices.onednn_routines import ROUTINES
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor

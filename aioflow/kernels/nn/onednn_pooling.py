@@ -1,7 +1,7 @@
 """Pooling and its gradients by oneDNN, for float32 and along any number of axes.
 
 oneDNN passes over NaN, and takes a window of -inf alone for one of the lowest finite number; NumPy's maximum does
-neither. Both are rare, and seen by the highest of all that is pooled and the lowest result: then NumPy computes. For
+neither. Both are rare, and seen by the mean of each channel: if one is not finite, NumPy computes. For
 the gradient of the highest element the library wants to know where each window has it, which it finds out by pooling
 once more; in a window that has nothing above the lowest finite number it may take the padding for that.
 """
@@ -9,12 +9,13 @@ once more; in a window that has nothing above the lowest finite number it may ta
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
 from aioflow.devices.onednn import Library
-from aioflow.devices.onednn_primitive import ROUTINES, Builder, Handle, Routine, dims
+from aioflow.devices.onednn_primitive import Builder, Handle, MemoryRef, Routine, dims
+from aioflow.devices.onednn_routines import ROUTINES
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
@@ -28,9 +29,10 @@ Binding = Callable[[Namespace, NodeView], Function]
 
 _TRAINING: Final = 64
 _INFERENCE: Final = 96
-_HIGHEST: Final = 0x1FF
-_MEAN: Final = 0x3FF
+HIGHEST: Final = 0x1FF
+MEAN: Final = 0x3FF
 _SRC, _DST, _WORKSPACE, _DIFF_SRC, _DIFF_DST = 1, 17, 64, 129, 145
+_FORWARD: Final = "dnnl_pooling_forward_primitive_desc_create"
 _OF_WORKSPACE: Final = 135
 _LOWEST: Final = np.finfo(np.float32).min
 _SHAPES: Final = 8
@@ -67,21 +69,33 @@ class Problem(NamedTuple):
         return math.prod(self.x) > SMALL and math.prod(self.y) > 0 and not padded
 
 
+def windows(slides: Sequence[tuple[int, int, int, int]]) -> Sequence[Any]:
+    """Stride, size and padding on both sides, along each axis, in oneDNN's form."""
+    strides, sizes, before, after = map(dims, zip(*slides, strict=True))
+    return strides, sizes, dims([0] * len(slides)), before, after
+
+
+def add_pooling(build: Builder, algorithm: int, x: MemoryRef, y: MemoryRef, slides: Sequence[Any]) -> None:
+    """Add a pooling of `x` to `y`; `slides` as for `windows`."""
+    made = build.primitive(_FORWARD, _INFERENCE, algorithm, x.descriptor, y.descriptor, *windows(slides))
+    build.run(made, {_SRC: x, _DST: y})
+
+
+def add_means(build: Builder, x: MemoryRef, y: MemoryRef, sizes: Sequence[int]) -> None:
+    """Add the mean of each channel of each image, of these spatial sizes. It is finite only if all elements are."""
+    add_pooling(build, MEAN, x, y, [(1, size, 0, 0) for size in sizes])
+
+
 class _Building:
     def __init__(self, build: Builder, problem: Problem) -> None:
         self.build = build
         self._algorithm = problem.algorithm
         self.x = build.layout(images_layout(problem.x, problem.channels_last))
         self.y = build.layout(images_layout(problem.y, problem.channels_last))
-        slides = problem.slides
-        self._geometry = [
-            dims([slide.stride for slide in slides]), dims([slide.window for slide in slides]),
-            dims([0] * len(slides)), dims([slide.before for slide in slides]), dims([slide.after for slide in slides]),
-        ]  # fmt: skip
+        self._geometry = windows([(each.stride, each.window, each.before, each.after) for each in problem.slides])
 
     def forward(self, purpose: int) -> Handle:
-        create = "dnnl_pooling_forward_primitive_desc_create"
-        return self.build.primitive(create, purpose, self._algorithm, self.x, self.y, *self._geometry)
+        return self.build.primitive(_FORWARD, purpose, self._algorithm, self.x, self.y, *self._geometry)
 
     def backward(self, forward: Handle) -> Handle:
         create = "dnnl_pooling_backward_primitive_desc_create"
@@ -92,6 +106,21 @@ def _pool(problem: Problem, build: Builder) -> None:
     of = _Building(build, problem)
     x, y = build.array(of.x), build.array(of.y)
     build.run(of.forward(_INFERENCE), {_SRC: x, _DST: y})
+
+
+def _pool_with_means(problem: Problem, build: Builder) -> None:
+    of = _Building(build, problem)
+    x, y = build.array(of.x), build.array(of.y)
+    build.run(of.forward(_INFERENCE), {_SRC: x, _DST: y})
+    means = images_layout(means_of(problem.x, problem.channels_last), problem.channels_last)
+    sizes = problem.x[1:-1] if problem.channels_last else problem.x[2:]
+    add_means(build, x, build.array(build.layout(means)), sizes)
+
+
+def means_of(x: tuple[int, ...], channels_last: bool) -> tuple[int, ...]:
+    """The shape of the mean of each channel of each image."""
+    ones = (1,) * (len(x) - 2)
+    return (x[0], *ones, x[-1]) if channels_last else (x[0], x[1], *ones)
 
 
 def _highest_grad(problem: Problem, build: Builder) -> None:
@@ -115,14 +144,15 @@ def _found(lib: Library, build: Callable[[Problem, Builder], None], problem: Pro
     return ROUTINES.find(lib, (build, problem), functools.partial(build, problem))
 
 
-def _problem(algorithm: int, geometry: Geometry, x: Sequence[int]) -> Problem:
+def problem_of(algorithm: int, geometry: Geometry, x: Sequence[int]) -> Problem:
+    """How a node pools images of that shape."""
     return Problem(algorithm, tuple(x), geometry.sizes(x), geometry.sliding.channels_last, tuple(geometry.slides(x)))
 
 
 Pooling = Callable[[tuple[int, ...]], tuple[Routine | None, tuple[int, ...]]]
 
 
-def _pooling(algorithm: int, geometry: Geometry, lib: Library) -> Pooling:
+def _pooling(build: Callable[[Problem, Builder], None], algorithm: int, geometry: Geometry, lib: Library) -> Pooling:
     """A function that returns the routine for images of a shape, and the shape of the result.
 
     It remembers the last shapes.
@@ -130,29 +160,30 @@ def _pooling(algorithm: int, geometry: Geometry, lib: Library) -> Pooling:
 
     @functools.lru_cache(_SHAPES)
     def find(shape: tuple[int, ...]) -> tuple[Routine | None, tuple[int, ...]]:
-        problem = _problem(algorithm, geometry, shape)
-        return _found(lib, _pool, problem), problem.y
+        problem = problem_of(algorithm, geometry, shape)
+        return _found(lib, build, problem), problem.y
 
     return find
 
 
 def _highest(geometry: Geometry, lib: Library, otherwise: Function) -> Function:
-    find = _pooling(_HIGHEST, geometry, lib)
+    last = geometry.sliding.channels_last
+    find = _pooling(_pool_with_means, HIGHEST, geometry, lib)
 
     def compute(x: Array) -> Array:
         routine, shape = find(x.shape)
-        if routine is None or math.isnan(x.max()):
+        if routine is None:
             return otherwise(x)
-        y = onednn_kernels.result(shape)
-        routine(np.ascontiguousarray(x), y)
-        return otherwise(x) if y.min() == _LOWEST else y
+        y, means = onednn_kernels.result(shape), np.empty(means_of(x.shape, last), np.float32)
+        routine(np.ascontiguousarray(x), y, means)
+        return y if np.isfinite(means).all() else otherwise(x)
 
     return compute
 
 
 def _gradient_of_highest(geometry: Geometry, lib: Library, otherwise: Function) -> Function:
     def compute(x: Array, y: Array, dy: Array) -> Array:
-        problem = _problem(_HIGHEST, geometry, x.shape)
+        problem = problem_of(HIGHEST, geometry, x.shape)
         routine = _found(lib, _highest_grad, problem) if problem.y == y.shape == dy.shape else None
         if routine is None or not y.min() > _LOWEST:  # as it is for NaN, too
             return otherwise(x, y, dy)
@@ -164,7 +195,7 @@ def _gradient_of_highest(geometry: Geometry, lib: Library, otherwise: Function) 
 
 
 def _mean(geometry: Geometry, lib: Library, otherwise: Function) -> Function:
-    find = _pooling(_MEAN, geometry, lib)
+    find = _pooling(_pool, MEAN, geometry, lib)
 
     def compute(x: Array) -> Array:
         routine, shape = find(x.shape)
@@ -179,7 +210,7 @@ def _mean(geometry: Geometry, lib: Library, otherwise: Function) -> Function:
 
 def _gradient_of_mean(geometry: Geometry, lib: Library, otherwise: Function) -> Function:
     def compute(sizes: Array, dy: Array) -> Array:
-        problem = _problem(_MEAN, geometry, sizes.tolist())
+        problem = problem_of(MEAN, geometry, sizes.tolist())
         routine = _found(lib, _mean_grad, problem) if problem.y == dy.shape else None
         if routine is None:
             return otherwise(sizes, dy)

@@ -11,7 +11,8 @@ from typing import Final
 import numpy as np
 
 from aioflow.devices.onednn import Library
-from aioflow.devices.onednn_primitive import MOST_AXES, ROUTINES, Builder, Layout, Routine
+from aioflow.devices.onednn_primitive import MOST_AXES, Builder, Layout, Routine
+from aioflow.devices.onednn_routines import ROUTINES
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor

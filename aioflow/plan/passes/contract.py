@@ -184,7 +184,14 @@ def _convolving(node: Node) -> Node:
         attrs = {**node.attrs, "kept": True}
         return Node(node.operation, fused_conv2d, node.name, node.inputs, node.controls, attrs, node.output_specs)
     attrs = {name: node.attrs[name] for name in ("strides", "padding", "dilations")}
-    attrs |= {"convolution": node.definition.name, "groups": 1, "steps": (), "epsilons": (), "kept": True}
+    attrs |= {
+        "convolution": node.definition.name,
+        "groups": 1,
+        "steps": (),
+        "epsilons": (),
+        "kept": True,
+        "blocked": False,
+    }
     images, filter = node.inputs
     turned = _turned(filter)
     attrs["filter_axes"], source = (None, filter) if turned is None else turned

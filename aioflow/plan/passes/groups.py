@@ -56,7 +56,14 @@ def _merged(node: Node) -> Replacement:
     first = node.inputs[0].node
     images, turned = first.inputs[0].node.inputs[0], first.inputs[1].node
     attrs = {name: first.attrs[name] for name in ("strides", "padding", "dilations")}
-    attrs |= {"convolution": "conv2d", "groups": len(node.inputs), "steps": (), "epsilons": (), "kept": False}
+    attrs |= {
+        "convolution": "conv2d",
+        "groups": len(node.inputs),
+        "steps": (),
+        "epsilons": (),
+        "kept": False,
+        "blocked": False,
+    }
     attrs["filter_axes"] = tuple(turned.attrs["perm"])
     inputs = images, turned.inputs[0].node.inputs[0]
     return Node(node.operation, fused_conv2d, node.name, inputs, (), attrs, node.output_specs)

@@ -4,7 +4,7 @@ dedupe     keeps one of several nodes that compute the same value [P15 section 5
 fold       computes nodes that depend only on constants once, at planning time
 simplify   applies algebraic rules, each exact for every value, NaN and -0.0 included
 
-and then `channels_last`, `group` and `contract`.
+and then `channels_last`, `group`, `contract` and `mark_blocked`.
 """
 
 from collections.abc import Callable, Hashable
@@ -14,6 +14,7 @@ import numpy as np
 
 from aioflow.plan import op_cost
 from aioflow.plan.allocation import needed
+from aioflow.plan.passes.blocked import mark_blocked
 from aioflow.plan.passes.contract import contract
 from aioflow.plan.passes.flow import (
     Flow,
@@ -292,4 +293,4 @@ def _rounds(flow: Flow) -> Flow:
 
 
 def _contracted(flow: Flow) -> Flow:
-    return staged(flow, lambda flow: in_blocks(flow, _contracted), contract)
+    return staged(flow, lambda flow: in_blocks(flow, _contracted), contract, mark_blocked)

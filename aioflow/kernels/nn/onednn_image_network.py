@@ -1,0 +1,209 @@
+"""Builds a routine of oneDNN for a chain of nodes on images, in blocks of channels.
+
+A concatenation copies nothing: the primitives that make its inputs write them where they belong. Maximum and rectifier
+of oneDNN pass over NaN: the routine also computes the mean of each channel of the values that they read, and of its
+results.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from ctypes import c_float
+from typing import Final, NamedTuple
+
+from aioflow.devices.onednn_primitive import AfterStep, Blocked, Builder, Layout, MemoryRef
+from aioflow.kernels.nn import onednn_pooling
+from aioflow.kernels.nn.onednn_convolution import images_layout
+from aioflow.kernels.nn.onednn_fused_convolution import Layer, add_convolution
+
+_MULTIPLY, _RELU = 0x1FFF1, 0x20
+_SRC, _SRC_1, _DST = 1, 2, 17
+
+Sizes = tuple[int, ...]
+"""The shape of images with channels last: [images, height, width, channels]."""
+
+
+class Convolve(NamedTuple):
+    """A convolution and the steps after it. It holds the arrays that stay for the layer."""
+
+    layer: Layer
+    images: Sequence[int]
+    y: int
+
+    def add(self, network: "_Network") -> None:
+        """Add the step to the routine."""
+        x, *others = [network.place(number) for number in self.images]
+        add_convolution(network.build, self.layer, x, network.place(self.y), others[0] if others else None)
+
+
+class Pool(NamedTuple):
+    """A pooling."""
+
+    problem: onednn_pooling.Problem
+    images: Sequence[int]
+    y: int
+
+    def add(self, network: "_Network") -> None:
+        """Add the step to the routine."""
+        slides = [(each.stride, each.window, each.before, each.after) for each in self.problem.slides]
+        places = network.place(self.images[0]), network.place(self.y)
+        onednn_pooling.add_pooling(network.build, self.problem.algorithm, *places, slides)
+
+
+class Steps(NamedTuple):
+    """A factor and a summand for each channel, which it holds, and a rectifier."""
+
+    relu: bool
+    images: Sequence[int]
+    y: int
+
+    def add(self, network: "_Network") -> None:
+        """Add the step to the routine."""
+        build, x, y = network.build, network.place(self.images[0]), network.place(self.y)
+        vector = network.layout(self.y)._replace(sizes=(1, network.sizes[self.y][-1], 1, 1))
+        after = [
+            AfterStep.add(vector),
+            *([AfterStep("dnnl_post_ops_append_eltwise", (_RELU, c_float(0), c_float(0)))] * self.relu),
+        ]
+        each = build.layout(vector)
+        made = build.primitive(
+            "dnnl_binary_primitive_desc_create", _MULTIPLY, x.descriptor, each, y.descriptor, after=after
+        )
+        factor, summand = build.array(each), build.array(each)
+        build.run(made, {_SRC: x, _SRC_1: factor, _DST: y, AfterStep.argument(0, _SRC_1): summand})
+
+
+class Join(NamedTuple):
+    """A concatenation of channels."""
+
+    images: Sequence[int]
+    y: int
+
+    def add(self, network: "_Network") -> None:
+        """Add the step to the routine."""
+        for number, begin in network.parts(self):
+            if network.homes[number] != (self.y, begin):  # it is part of a later one, too
+                network.build.reorder(network.place(number), network.part(self.y, begin, number))
+
+
+Step = Convolve | Pool | Steps | Join
+
+
+class Design(NamedTuple):
+    """A routine. Values have numbers.
+
+    Attributes:
+        given: the layouts of the images from outside.
+        sizes: the shapes of all images, with channels last; if there are concatenations, of one image each.
+        steps: the steps in order.
+        results: the numbers of the results.
+        vector: the channels of a block.
+    """
+
+    given: tuple[tuple[int, Layout], ...]
+    sizes: tuple[tuple[int, Sizes], ...]
+    steps: tuple[Step, ...]
+    results: tuple[int, ...]
+    vector: int
+
+
+class _Network:
+    """Builds the routine of a design. It takes the images, the results, the means, and the arrays that stay."""
+
+    def __init__(self, design: Design, build: Builder) -> None:
+        self.build: Final = build
+        self.sizes: Final = dict(design.sizes)
+        self._vector: Final = design.vector
+        self._places: dict[int, MemoryRef] = {}
+        given = {number: build.array(build.layout(layout)) for number, layout in design.given}
+        self._joins = {step.y: step for step in design.steps if isinstance(step, Join)}
+        self.homes: Final[dict[int, tuple[int, int]]] = {}
+        for join in reversed(self._joins.values()):
+            for number, begin in self.parts(join):
+                self.homes.setdefault(number, (join.y, begin))
+        results = [build.array(build.layout(images_layout(self.sizes[number], True))) for number in design.results]
+        self._watched = dict.fromkeys(self._watched_by(design))
+        self._add_all(given, design.steps)
+        for number, array in zip(design.results, results, strict=True):
+            build.reorder(self.place(number), array)
+
+    # Places
+
+    def layout(self, number: int) -> Blocked:
+        """The layout of a value in the chain."""
+        return Blocked.of(images_layout(self.sizes[number], True), self._vector)
+
+    def place(self, number: int) -> MemoryRef:
+        """The memory of a value: part of the concatenation that reads it last, or its own."""
+        if number not in self._places:
+            self._places[number] = self._new_place(number)
+        return self._places[number]
+
+    def _new_place(self, number: int) -> MemoryRef:
+        if number in self.homes:
+            return self.part(*self.homes[number], number)
+        return self.build.scratch(self.build.layout(self.layout(number)))
+
+    def part(self, whole: int, begin: int, number: int) -> MemoryRef:
+        """The part of a concatenation that begins with that channel, for a value."""
+        descriptor = self.build.layout(self.layout(number))
+        return self.build.part(self.place(whole), descriptor, self.layout(whole).offset(begin))
+
+    def parts(self, join: Join) -> Iterator[tuple[int, int]]:
+        """The values of a concatenation, and their first channels in it."""
+        begin = 0
+        for number in join.images:
+            yield number, begin
+            begin += self.sizes[number][-1]
+
+    # Steps
+
+    def _add_all(self, given: Mapping[int, MemoryRef], steps: Sequence[Step]) -> None:
+        """Add all steps, and the mean of each watched value where it is made."""
+        means = Blocked((1, sum(map(self._rounded, self._watched)), 1, 1), self._vector)
+        array, kept = self.build.array(self.build.layout(means)), self.build.scratch(self.build.layout(means))
+        begin = 0
+        for number in self._made(given, steps):
+            if number in self._watched:
+                count, *_, channels = self.sizes[number]
+                own = self.build.layout(means._replace(sizes=(count, channels, 1, 1)))
+                target = self.build.part(kept, own, means.offset(begin))
+                onednn_pooling.add_means(self.build, self.place(number), target, self.sizes[number][1:-1])
+                begin += self._rounded(number)
+        self.build.reorder(kept, array)
+
+    def _made(self, given: Mapping[int, MemoryRef], steps: Sequence[Step]) -> Iterator[int]:
+        """Copy the images from outside to blocks, add the steps, and yield the value of each."""
+        for number, array in given.items():
+            if self.sizes[number][-1] < self._vector:  # a convolution takes them as they are
+                self._places[number] = array
+            else:
+                self.build.reorder(array, self.place(number))
+            yield number
+        for step in steps:
+            step.add(self)
+            yield step.y
+
+    def _rounded(self, number: int) -> int:
+        """The number of the means, in whole blocks."""
+        count, *_, channels = self.sizes[number]
+        return count * -(-channels // self._vector) * self._vector
+
+    def _watched_by(self, design: Design) -> Iterator[int]:
+        """The values whose means tell whether an element is NaN or infinite, which oneDNN would hide."""
+        for step in design.steps:
+            hides = isinstance(step, Pool) and step.problem.algorithm == onednn_pooling.HIGHEST
+            if hides or (isinstance(step, Steps) and step.relu):
+                yield from self._sources(step.images[0])
+        for number in design.results:
+            yield from self._sources(number)
+
+    def _sources(self, number: int) -> Iterator[int]:
+        if number not in self._joins:
+            yield number
+            return
+        for part in self._joins[number].images:
+            yield from self._sources(part)
+
+
+def add_network(design: Design, build: Builder) -> None:
+    """Add the steps of a design."""
+    _Network(design, build)
