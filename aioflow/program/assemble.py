@@ -26,12 +26,12 @@ from aioflow.plan.passes.recover_loops import loops_in_branches, recover_loops, 
 from aioflow.plan.passes.streaming_loops import streaming_loops
 from aioflow.program.blocks import (
     Code,
-    HeavyRun,
     Statement,
     Structured,
     count_of,
     estimate_for,
     has_branch,
+    has_heavy_run,
     numbers_among,
     texts_among,
 )
@@ -237,7 +237,7 @@ class _Assembly:
         return Unit(
             index, group.nodes, *places, region.begin, group.waits, cost, route, find, heavy, computes, self._fused,
             link=None if region.is_linked else functools.partial(_link, region, heavy),
-            exchanges=group.exchanges and not any(isinstance(each, HeavyRun) for each in bound),
+            exchanges=group.exchanges and not has_heavy_run(bound),
         )  # fmt: skip
 
     def _for_gpu(self, bound: Sequence[Statement], outputs: Sequence[Value]) -> Sequence[Any]:
