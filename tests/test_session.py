@@ -387,6 +387,18 @@ class TestConcurrency:
             gate.open()
             assert await asyncio.gather(*runs) == [2.0 * i for i in range(10)]
 
+    async def test_callables_and_runs_of_the_same_elements_share_what_was_prepared(self, graph):
+        x, y = af.placeholder(af.float32, [], name="x"), af.placeholder(af.float32, [], name="y")
+        async with af.Session(graph=graph) as session:
+            for feeds in ([x, y], [y, x], ["x:0", "y:0"], [(x, y)]):
+                for _ in range(2):
+                    step = session.make_callable([x - y], feeds)
+                    values = (1.0, 3.0) if feeds != [(x, y)] else ((1.0, 3.0),)
+                    assert await step(*values) == ([2.0] if feeds == [y, x] else [-2.0])
+            assert await session.run([x - y], {x: 1.0, y: 3.0}) == [-2.0]
+            with pytest.raises(ValueError, match="fed twice"):
+                session.make_callable([x - y], [x, x])
+
     async def test_each_run_has_a_number_of_its_own(self, session):
         value = gated(1.0, gate := Gate())
         gate.open()

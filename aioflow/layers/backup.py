@@ -53,10 +53,10 @@ class Backup:
         self._saved = 0
         self._kept: tuple[Sequence[Variable], Saver, Variable] | None = None
 
-    def is_due(self, batch: int) -> bool:
-        """Whether there is to be a backup before this batch of an epoch."""
+    def next_due(self, batch: int) -> int | None:
+        """The first batch of an epoch, from this one on, before which a backup is due; None if none is."""
         every = self._settings.save_freq
-        return every != "epoch" and batch > 0 and batch % every == 0
+        return None if isinstance(every, str) else max(1, -(-batch // every)) * every
 
     async def position(self) -> Position | None:
         """The position of the last backup; None if there is none. DataLossError if it is damaged."""

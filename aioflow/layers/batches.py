@@ -1,7 +1,6 @@
 """Batches of a model's inputs and labels, from arrays, datasets and generators."""
 
 import asyncio
-import itertools
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -10,6 +9,7 @@ import numpy as np
 from aioflow import errors
 from aioflow.data.checks import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from aioflow.data.dataset import Dataset
+from aioflow.layers.blocks import Block, batches_in_block
 from aioflow.layers.conversion import are_arrays, batch_of, check_rows, made_of
 from aioflow.layers.fed import Batch
 from aioflow.layers.numbers import number, whole
@@ -42,10 +42,11 @@ class ArrayBatches:
         self._random: Final = (random or np.random.default_rng()) if shuffle else None
         self._shuffle: Final = shuffle
         self._steps: Final = steps
+        self._together: Final = batches_in_block(batch, batch_size)
         self._began = self._random_state()
         self._done = 0
         """The batches of the next epoch that an earlier training has used."""
-        self.count: Final[int | None] = -(-batch.size // batch_size) if steps is None else steps
+        self.count: Final[int] = -(-batch.size // batch_size) if steps is None else steps
 
     def changed(self, change: Callable[[Batch], Batch]) -> "ArrayBatches":
         """The same with the arrays that `change` makes of these."""
@@ -68,14 +69,12 @@ class ArrayBatches:
     async def aclose(self) -> None:
         """Nothing is open."""
 
-    async def epoch(self, what: str) -> AsyncGenerator[Batch, None]:
-        """Yield the batches of an epoch."""
+    async def epoch(self, what: str) -> AsyncGenerator[Block, None]:
+        """Yield the batches of an epoch, in blocks."""
         self._began, done, self._done = self._random_state(), self._done, 0
-        passes = itertools.chain.from_iterable(self._pass() for _ in itertools.count())
-        batches = self._pass() if self._steps is None else itertools.islice(passes, self._steps)
         try:
-            for batch in itertools.islice(batches, done, None):
-                yield batch
+            for block in self._blocks(done, self.count):
+                yield block
         finally:
             self._began = self._random_state()
 
@@ -97,12 +96,16 @@ class ArrayBatches:
         """The state of the random numbers that shuffle; None without any."""
         return None if self._random is None else self._random.bit_generator.state
 
-    def _pass(self) -> Iterator[Batch]:
-        starts = range(0, self._batch.size, self._batch_size)
-        if self._random is None:
-            return (self._batch.rows(slice(start, start + self._batch_size)) for start in starts)
-        order = self._random.permutation(self._batch.size)
-        return (self._batch.taken(order[start : start + self._batch_size]) for start in starts)
+    def _blocks(self, first: int, end: int) -> Iterator[Block]:
+        """The batches from the one of number `first` to the one before `end`, in as many passes as that takes."""
+        count, size = -(-self._batch.size // self._batch_size), self._batch_size
+        for passed in range(0, end, count):
+            order = None if self._random is None else self._random.permutation(self._batch.size)
+            last = min(count, end - passed)
+            for start in range(max(0, first - passed), last, self._together):
+                rows = slice(start * size, min(start + self._together, last) * size)
+                taken = self._batch.rows(rows) if order is None else self._batch.taken(order[rows])
+                yield Block(taken, size)
 
 
 class GivenBatches:
@@ -129,8 +132,8 @@ class GivenBatches:
         """Batches used since it began; those to skip, used by an earlier training, in all and of the next epoch."""
         self.count: Final = _known_count(given) if steps is None else steps
 
-    async def epoch(self, what: str) -> AsyncGenerator[Batch, None]:
-        """Yield the batches of an epoch, which errors call `what`.
+    async def epoch(self, what: str) -> AsyncGenerator[Block, None]:
+        """Yield the batches of an epoch, which errors call `what`, in a block for each.
 
         Raises:
             OutOfRangeError: there are none, or fewer than were asked for.
@@ -148,7 +151,7 @@ class GivenBatches:
                 first = first or batch
                 _check(batch, first, name)
                 try:
-                    yield batch
+                    yield Block(batch, batch.size)
                 finally:  # training may stop here
                     self._used += 1
         finally:

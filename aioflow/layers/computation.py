@@ -2,10 +2,11 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from aioflow.graph.operation import Operation, Tensor
+from aioflow.layers.blocks import Block
 from aioflow.layers.fed import Batch
 from aioflow.library.control import device
 
@@ -52,6 +53,18 @@ class Computation:
         if len(self.shares) == 1:
             return batch.values
         return [value for share in batch.shares(len(self.shares)) for value in share.values]
+
+    def feeds_of(self, block: Block) -> Iterator[tuple[int, Sequence[Any]]]:
+        """Yield the size of each batch of a block, and the values to feed for it."""
+        if len(self.shares) > 1:
+            for batch in block.batches():
+                yield batch.size, self.values(batch)
+            return
+        arrays, most = block.elements.values, block.batch_size
+        for start in range(0, block.elements.size, most):
+            rows = slice(start, start + most)
+            values = [array[rows] for array in arrays]
+            yield len(values[0]), values
 
     def feeding(self, batch: Batch) -> dict[Tensor, Any]:
         """The same by tensor."""

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from aioflow import errors
 from aioflow.layers.backup import Backup, Position
 from aioflow.layers.batch_line import BatchLine
+from aioflow.layers.blocks import Block
 from aioflow.layers.callback import Callback, CallbackList, Logs
 from aioflow.layers.callbacks import BackupAndRestore, History
 from aioflow.layers.computation import Computation
@@ -31,11 +32,11 @@ class Step(NamedTuple):
 
     Attributes:
         call: does it for the values of a batch.
-        values: the values to feed for a batch.
+        feeds: gives the size of each batch of a block, and the values to feed for it.
     """
 
     call: Callable[..., Awaitable[Any]]
-    values: Callable[[Batch], list[Any]]
+    feeds: Callable[[Block], Iterator[tuple[int, Sequence[Any]]]]
 
 
 class Training:
@@ -117,8 +118,8 @@ class Training:
         if left:
             self._batches.go_on(found.data, found.batch)
         else:
-            async with contextlib.aclosing(self._batches.epoch("the data")) as batches:
-                await self._begun(await anext(batches))
+            async with contextlib.aclosing(self._batches.epoch("the data")) as blocks:
+                await self._begun((await anext(blocks)).elements)
         return left
 
     def _check_fits(self, found: Position) -> None:
@@ -149,10 +150,10 @@ class Training:
 
     async def _epoch(self, epoch: int) -> Logs:
         number = 0 if self._resumed is None else self._resumed.batch
-        async with contextlib.aclosing(self._batches.epoch(f"epoch {epoch + 1}")) as batches:
-            first = await anext(batches)  # an epoch has at least one batch
-            running = await self._begun(first)
-            line = BatchLine(batches, first, number, self._backs_up_before, lambda: self._model.stop_training)
+        async with contextlib.aclosing(self._batches.epoch(f"epoch {epoch + 1}")) as blocks:
+            first = await anext(blocks)  # an epoch has at least one batch
+            running = await self._begun(first.elements)
+            line = BatchLine(blocks, first, number, self._next_backup, lambda: self._model.stop_training)
             while not line.ended:
                 await self._work(self._running or running, line)
                 if not line.ended:
@@ -166,8 +167,8 @@ class Training:
             await self._callbacks.tell("on_test_end", logs)
         return logs
 
-    def _backs_up_before(self, number: int) -> bool:
-        return self._backup is not None and self._backup.is_due(number)
+    def _next_backup(self, number: int) -> int | None:
+        return None if self._backup is None else self._backup.next_due(number)
 
     async def _work(self, running: "_Running", line: BatchLine) -> None:
         """Train with batches until the line ends or pauses; with several steps, by as many workers."""
@@ -182,25 +183,34 @@ class Training:
             raise first_error(several) from None
 
     async def _train(self, running: "_Running", step: Step, line: BatchLine) -> None:
-        """Train with one batch after the other. Only one worker at a time tells the callbacks."""
+        """Train with one block after the other; with one batch after the other if several workers share them."""
+        alone = len(running.steps) == 1
+        while (taken := await line.take(None if alone else 1)) is not None:
+            number, block = taken
+            if alone and running.opens_for(block.elements):
+                running = await self._reopened(running, block.elements)
+                (step,) = running.steps
+            await self._train_on(running, step, number, block)
+
+    async def _train_on(self, running: "_Running", step: Step, number: int, block: Block) -> None:
+        """Train with the batches of a block, until a callback stops it. Only one worker at a time tells callbacks."""
         told = self._callbacks.hears("on_train_batch_begin", "on_train_batch_end")
-        while (taken := await line.take()) is not None:
-            number, batch = taken
-            if len(running.steps) == 1 and running.opens_for(batch):
-                running = await self._reopened(running, batch)
-                step = running.steps[0]
+        model, listeners, call = self._model, self._session.listeners, step.call
+        for each, (size, values) in enumerate(step.feeds(block), number):
+            if each > number and model.stop_training:
+                break
             if told:
                 async with self._telling:
-                    await self._callbacks.tell("on_train_batch_begin", number, {})
-            loss, _ = await step.call(*step.values(batch))
-            running.add(float(loss), batch.size)
+                    await self._callbacks.tell("on_train_batch_begin", each, {})
+            loss, _ = await call(*values)
+            running.add(float(loss), size)
             self._trained += 1
-            if self._session.listeners and self._reports.is_due:
+            if listeners and self._reports.is_due:
                 self._reports.told()
-                self._report(number + 1, {"loss": running.loss})
+                self._report(each + 1, {"loss": running.loss})
             if told:
                 async with self._telling:
-                    await self._callbacks.tell("on_train_batch_end", number, {"loss": running.loss})
+                    await self._callbacks.tell("on_train_batch_end", each, {"loss": running.loss})
 
     def _report(self, batches: int, logs: Logs, ends_epoch: bool = False) -> None:
         """Report to monitors of the session how many batches of the epoch are done."""
@@ -248,22 +258,19 @@ async def evaluated(model: "Trainable", session: Session, batches: Batches, call
     """The mean loss and the metrics over all batches, of which the callbacks are told."""
     running, numbers = None, itertools.count()
     with contextlib.ExitStack() as stack:
-        async with contextlib.aclosing(batches.epoch("the data")) as given:
-            async for batch in given:
-                if running is None:
-                    steps = await model.steps_for(model.in_order(batch), session)
+        async with contextlib.aclosing(batches.epoch("the data")) as blocks:
+            async for block in blocks:
+                if running is None or running.opens_for(block.elements):
+                    old, steps = running, await model.steps_for(model.in_order(block.elements), session)
                     running = _Running(model, session, stack.enter_context(steps.evaluation.taken()))
-                    await running.begin()
-                if running.opens_for(batch):
-                    old, steps = running, await model.steps_for(model.in_order(batch), session)
-                    running = _Running(model, session, stack.enter_context(steps.evaluation.taken()))
-                    await running.take_over(old)
+                    await (running.begin() if old is None else running.take_over(old))
                 (step,) = running.steps
-                number = next(numbers)
-                await callbacks.tell("on_test_batch_begin", number, {})
-                loss, _ = await step.call(*step.values(batch))
-                running.add(float(loss), batch.size)
-                await callbacks.tell("on_test_batch_end", number, {"loss": running.loss})
+                for size, values in step.feeds(block):
+                    number = next(numbers)
+                    await callbacks.tell("on_test_batch_begin", number, {})
+                    loss, _ = await step.call(*values)
+                    running.add(float(loss), size)
+                    await callbacks.tell("on_test_batch_end", number, {"loss": running.loss})
         assert running is not None
         return await running.measured()
 
@@ -282,17 +289,18 @@ async def measured_batch(session: Session, phases: Phases, batch: Batch) -> Logs
 async def predicted(model: "Trainable", session: Session, batches: Batches, callbacks: CallbackList) -> Any:
     """The outputs for all batches, of which the callbacks are told, joined."""
     step, inputs, found = None, None, list[Any]()
-    async with contextlib.aclosing(batches.epoch("the data")) as given:
-        async for batch in given:
-            batch = model.in_order(batch.without_labels())
+    async with contextlib.aclosing(batches.epoch("the data")) as blocks:
+        async for given in blocks:
+            block = given._replace(elements=model.in_order(given.elements.without_labels()))
             if step is None or inputs is not model.inputs:  # a batch of other sizes gives the model other inputs
                 await model.initialize(model.weights, session)
                 inputs = model.inputs
                 step = session.make_callable(nest.flatten(model.outputs), feeds=nest.flatten(model.inputs))
-            number = len(found)
-            await callbacks.tell("on_predict_batch_begin", number, {})
-            found.append(await step(*batch.inputs))
-            await callbacks.tell("on_predict_batch_end", number, {})
+            for batch in block.batches():
+                number = len(found)
+                await callbacks.tell("on_predict_batch_begin", number, {})
+                found.append(await step(*batch.inputs))
+                await callbacks.tell("on_predict_batch_end", number, {})
     joined = [np.concatenate(parts) for parts in zip(*found, strict=True)]
     return nest.pack_sequence_as(model.outputs, joined)
 
@@ -310,7 +318,7 @@ class _Running:
         self._session: Final = session
         self._phase: Final = phase
         self.steps: Final[Sequence[Step]] = [
-            Step(session.make_callable([each.loss, update], feeds=each.feeds), _values(model, each))
+            Step(session.make_callable([each.loss, update], feeds=each.feeds), _feeds(model, each))
             for each, update in zip(phase.computations, phase.updates, strict=True)
         ]
         self._total = 0.0
@@ -364,10 +372,10 @@ class _Running:
         return {"loss": self.loss, **{name: _number(value) for name, value in values.items()}}
 
 
-def _values(model: "Trainable", computation: Computation) -> Callable[[Batch], list[Any]]:
-    """The values to feed for a batch, whose arrays may be given by names."""
+def _feeds(model: "Trainable", computation: Computation) -> Callable[[Block], Iterator[tuple[int, Sequence[Any]]]]:
+    """What gives the values to feed for the batches of a block, whose arrays may be given by names."""
     arranged = model.arrangement.of
-    return lambda batch: computation.values(arranged(batch))
+    return lambda block: computation.feeds_of(block._replace(elements=arranged(block.elements)))
 
 
 def _number(value: Any) -> Any:

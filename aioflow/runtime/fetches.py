@@ -78,13 +78,19 @@ def parse_fetches(graph: Graph, fetches: Any) -> Fetches:
 
 
 def _direct(fetches: Any, tensors: Sequence[Tensor], operations: Sequence[Operation]) -> Build | None:
-    """A shorter way for the common calls: one tensor, a list or dict of different tensors, one operation."""
+    """A shorter way for the common calls: one tensor, a list or dict of different tensors, one operation.
+
+    A list of tensors may end in operations, as the loss and the update of a step of training do.
+    """
     if isinstance(fetches, (Tensor, str)) and len(tensors) == 1:
         return lambda values: values[0]
     if isinstance(fetches, (Operation, str)) and len(operations) == 1:
         return lambda values: None
     if type(fetches) in (list, tuple) and len(tensors) == len(fetches) and {*map(type, fetches)} == {Tensor}:
         return list if type(fetches) is list else tuple
+    if type(fetches) is list and {*map(type, fetches)} <= {Tensor, Operation} and fetches == [*tensors, *operations]:
+        nones = [None] * len(operations)
+        return lambda values: [*values, *nones]
     if type(fetches) is dict and len(tensors) == len(fetches) and {*map(type, fetches.values())} == {Tensor}:
         names = tuple(fetches)
         return lambda values: dict(zip(names, values, strict=True))

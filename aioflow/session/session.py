@@ -206,7 +206,8 @@ class Session(SessionReports):
             refuse("make_callable", wrong)
         self._check_open()
         keys = list(items_of("feeds", feeds))
-        call, arrange, _ = self._calls.make(fetches, keys)
+        prepare = self._calls.get if all(type(key) is Tensor for key in keys) else self._calls.make
+        call, arrange, _ = prepare(fetches, keys)
 
         async def run(*values: Any, options: RunOptions | None = None, metadata: RunMetadata | None = None) -> Any:
             self._check()

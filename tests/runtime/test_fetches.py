@@ -97,6 +97,15 @@ async def test_lists_tuples_and_dicts_nest_to_any_depth(run, elements):
     assert got[2] == {"y": (), "z": {"deep": (1.0,)}}
 
 
+async def test_operations_give_none_at_any_place_of_a_list(run, elements):
+    a, b, nothing = elements
+    for fetches in ([a, nothing], [a, b, nothing], [nothing, a], [a, nothing, b], [nothing, a, nothing], (a, nothing)):
+        got = await run(fetches)
+        assert type(got) is type(fetches)
+        expected = {a: 1.0, b: [2.0, 3.0], nothing: None}
+        assert [plain(value) for value in got] == [expected[each] for each in fetches]
+
+
 async def test_subclasses_of_list_and_tuple_come_back_as_themselves(run, elements):
     a, *_ = elements
     got = await run(Pair(a, Names([a])))
