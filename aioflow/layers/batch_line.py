@@ -52,8 +52,8 @@ class BatchLine:
             if pause == number:
                 return None
             assert held is not None  # `_has_next` has found it
-            block, self._held = held.divided(_least(held.count, most, None if pause is None else pause - number))
-            self.number += block.count
+            block, self._held = held.divided(_least(held.batch_count, most, None if pause is None else pause - number))
+            self.number += block.batch_count
             return number, block
 
     def resume(self) -> None:

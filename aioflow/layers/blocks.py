@@ -25,13 +25,13 @@ class Block(NamedTuple):
     batch_size: int
 
     @property
-    def count(self) -> int:
+    def batch_count(self) -> int:
         """The number of batches."""
         return -(-self.elements.size // self.batch_size)
 
     def batches(self) -> Iterator[Batch]:
         """Yield the batches, as views."""
-        if self.count == 1:
+        if self.batch_count == 1:
             yield self.elements
             return
         for start in range(0, self.elements.size, self.batch_size):
@@ -39,7 +39,7 @@ class Block(NamedTuple):
 
     def divided(self, count: int) -> "tuple[Block, Block | None]":
         """The first batches, as many as `count`, and the others; None if there are no others."""
-        if count >= self.count:
+        if count >= self.batch_count:
             return self, None
         end = count * self.batch_size
         first, others = self.elements.rows(slice(end)), self.elements.rows(slice(end, None))
@@ -48,5 +48,5 @@ class Block(NamedTuple):
 
 def batches_in_block(elements: Batch, batch_size: int) -> int:
     """The number of batches in a block of these elements: as many as fit into the cache, and one at least."""
-    row = sum([array.nbytes for array in elements.values]) // elements.size
+    row: int = sum([array.nbytes for array in elements.values]) // elements.size
     return max(1, _BYTES // max(1, row * batch_size))

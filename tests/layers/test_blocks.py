@@ -21,7 +21,7 @@ def block(rows, batch_size):
 def test_a_block_is_cut_into_its_batches(rows, batch_size):
     cut = [batch.values for batch in block(rows, batch_size).batches()]
     expected = np.array_split(np.arange(rows), range(batch_size, rows, batch_size))
-    assert block(rows, batch_size).count == len(cut)
+    assert block(rows, batch_size).batch_count == len(cut)
     np.testing.assert_equal(cut, [[each, each * 2] for each in expected])
 
 
@@ -29,7 +29,7 @@ def test_a_block_is_cut_into_its_batches(rows, batch_size):
 def test_a_divided_block_has_the_same_batches(count):
     whole = block(7, 3)
     first, others = whole.divided(count)
-    assert first.count == min(count, 3)
+    assert first.batch_count == min(count, 3)
     parts = [*first.batches(), *(others.batches() if others else ())]
     np.testing.assert_equal([each.values for each in parts], [each.values for each in whole.batches()])
 
@@ -42,7 +42,7 @@ async def test_arrays_give_the_same_batches_in_blocks_of_any_length(monkeypatch,
         arrays = batches.ArrayBatches(Batch([X], [Y]), 6, shuffle, steps, np.random.default_rng(3))
         arrays.go_on(arrays.position(), done)
         found = [[each async for each in arrays.epoch("epoch")] for _ in range(2)]
-        return [block.count for each in found for block in each], [
+        return [block.batch_count for each in found for block in each], [
             batch.values for epoch in found for block in epoch for batch in block.batches()
         ]
 

@@ -572,7 +572,7 @@ WRONG = {
     ),
     "several limits": (lambda v: v < 3, lambda v: v, [0], {"maximum_iterations": [1]}, ValueError, "one integer"),
     "no iterations at a time": (
-        lambda v: v < 3, lambda v: v, [0], {"parallel_iterations": 0}, ValueError, "at least 1, not 0"
+        lambda v: v < 3, lambda v: v, [0], {"parallel_iterations": 0}, TypeError, "at least 1, not 0"
     ),
     "lists of other sizes": (
         lambda v: True, lambda v: af.TensorArray(af.int32, 3), [af.TensorArray], {}, ValueError, "2 slots.*3"

@@ -29,7 +29,7 @@ from aioflow.tensors.dtypes import FLOAT, INTEGER, NUMERIC, UNKNOWN, Array, DTyp
 from aioflow.tensors.object_arrays import full_array, slices
 
 _ADDED: Final[dict[np.dtype[Any], np.dtype[Any]]] = {np.dtype(np.int64): np.dtype(np.uint64)} | {
-    np.dtype(name): np.dtype(np.int32) for name in ("int8", "int16", "uint8", "uint16")
+    np.dtype(name): np.dtype(np.int32) for name in ("bool", "int8", "int16", "uint8", "uint16")
 }
 """The dtype in which a GPU adds at indices, where it cannot in the dtype itself: the bits are the same."""
 
