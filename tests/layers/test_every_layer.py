@@ -73,6 +73,7 @@ def called(layer, given):
 @pytest.mark.whole
 @pytest.mark.parametrize("name", LAYERS)
 async def test_shapes_gradients_and_copies_of_a_layer(name, tmp_path):
+    af.set_random_seed(1)  # differences of float32 are too inexact for a few initial values
     make, sizes = LAYERS[name]
     layer, values = make(), values_of(sizes)
     given = [af.placeholder(af.float32, [None, *value.shape[1:]]) for value in values]
