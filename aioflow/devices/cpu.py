@@ -151,6 +151,12 @@ class ThreadPool(Executor):
                 return
             tell = _make_call(future, call)
 
+    def call_on_free(self, function: Callable[[], object]) -> None:
+        """Call `function` on each thread that is free, without waiting for it."""
+        with self._lock, contextlib.suppress(RuntimeError):  # they are being shut down
+            for thread in self._free:
+                thread.submit(function)
+
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the threads after all calls; with `cancel_futures` after those that have begun."""
         with self._lock:
@@ -210,6 +216,12 @@ class Threads:
             else:
                 self._detach(job)
             raise
+
+    def call_on_free(self, function: Callable[[], object]) -> None:
+        """Call `function` on each thread that is free, without waiting for it. May be called in any thread."""
+        pool = self._pool
+        if pool is not None:
+            pool.call_on_free(function)
 
     def _perform(self, job: ThreadJob[R], loop: asyncio.AbstractEventLoop) -> R:
         if not job.claim():

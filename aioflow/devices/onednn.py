@@ -221,15 +221,9 @@ def _mark_as_forked() -> None:
     library.cache_clear()
 
 
-def end_threads() -> None:
-    """End the threads that a loaded library keeps for the calling thread.
-
-    GNU's OpenMP keeps some for each thread that calls it. If all of them together are more than the processors, idle
-    ones sleep at once, and each primitive waits until they wake: an LSTM takes 1.4 times as long. So a thread that has
-    computed ends its own before another one computes.
-    """
-    if library.cache_info().currsize and (lib := library()) is not None:
-        lib.end_threads()
+def loaded() -> Library | None:
+    """The library if it is already loaded and can be used."""
+    return library() if library.cache_info().currsize else None
 
 
 def available() -> bool:

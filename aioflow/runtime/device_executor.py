@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Final, Protocol
 
 from aioflow import errors
-from aioflow.devices import onednn
+from aioflow.devices import openmp
 from aioflow.devices.device import AnyDevice, Device
 from aioflow.devices.gpu import Gpu, GpuTrace
 from aioflow.kernels.context import Context, StepView, Stop
@@ -124,7 +124,7 @@ class DeviceExecutor:
         Cancelling returns at once; the thread finishes the current kernel and stops before the next.
         """
         assert isinstance(self.device, Device)
-        onednn.end_threads()
+        openmp.hand_to(self.device.compute)
         drive = functools.partial(self._state.quiet.copy().run, self._drive, unit, bucket, coroutine)
         try:
             return await self.device.compute.run(drive, repr(unit), coroutine.close)
@@ -142,7 +142,7 @@ class DeviceExecutor:
         except StopIteration as done:
             unit.cost.learn(bucket, clock() - start)
             if unit.cost.brief(bucket) and self._step.computes_alone:  # the loop will compute it
-                onednn.end_threads()
+                openmp.end()
             outputs: Outputs = done.value
             return outputs
         raise errors.InternalError(f"{unit!r} suspended on a compute thread")

@@ -175,58 +175,6 @@ def test_every_status_but_success_is_an_error(status, error):
         onednn.check("dnnl_thing", status)
 
 
-# Threads
-
-COUNTING = """
-import asyncio, os
-import numpy as np
-import aioflow as af
-from aioflow.devices import onednn
-
-with af.Graph().as_default():
-    product = af.matmul(af.ones([1024, 1024]) * 2.0, af.ones([1024, 1024]))
-values, result = np.ones((1024, 1024), np.float32), np.empty((1024, 1024), np.float32)
-
-def threads():
-    return len(os.listdir("/proc/self/task"))
-
-def compute():
-    onednn.library().sgemm(
-        b"N", b"N", 1024, 1024, 1024, 1.0, values.ctypes.data, 1024, values.ctypes.data, 1024, 0.0,
-        result.ctypes.data, 1024,
-    )
-
-def end_and_start():
-    before = threads()
-    for _ in range(3):
-        compute()
-        assert threads() == before + 2
-        onednn.end_threads()
-        assert threads() == before
-
-async def leave_the_loop():
-    compute()
-    async with af.Session(graph=product.graph) as session:
-        assert (await session.run(product))[0, 0] == 2048
-        during = threads()
-        onednn.end_threads()
-        assert threads() == during  # the loop had none left
-
-onednn.end_threads()
-assert not onednn.library.cache_info().currsize  # nothing was loaded for that
-end_and_start()
-asyncio.run(leave_the_loop())
-"""
-
-
-@needs_library
-@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="the system does not count threads")
-def test_the_threads_of_a_caller_end_when_it_asks_and_when_a_compute_thread_takes_over():
-    arguments = [sys.executable, "-c", COUNTING]
-    run = subprocess.run(arguments, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "3"})
-    assert run.returncode == 0, run.stderr
-
-
 # Routines
 
 
