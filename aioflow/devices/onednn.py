@@ -26,6 +26,8 @@ _RUNTIMES: Final = {1: "sequential", 2: "OpenMP", 4: "TBB"}
 _forked: Final[list[bool]] = []
 """Not empty in a child of a process that had loaded the library."""
 _watching: Final[list[bool]] = []
+_loaded: Final[list["Library"]] = []
+"""The library that was loaded last."""
 _log: Final = logging.getLogger("aioflow.devices")
 
 STATUS: Final = (
@@ -195,21 +197,22 @@ def library() -> Library | None:
         return None
     if setting:
         try:
-            return _forbid_in_children(Library(setting))
+            return _kept(Library(setting))
         except (OSError, AttributeError, errors.NotFoundError) as error:
             raise errors.NotFoundError(
                 f"{SWITCH} is {setting!r}, which cannot be used: {error}; set it to the path of a {FILE} or to 'off'"
             ) from error
     for path in _candidate_paths():
         try:
-            return _forbid_in_children(Library(path))
+            return _kept(Library(path))
         except (OSError, AttributeError, errors.NotFoundError) as error:
             if path != FILE:
                 _log.warning("oneDNN is at %s and cannot be used: %s", path, error)
     return None
 
 
-def _forbid_in_children(found: Library) -> Library:
+def _kept(found: Library) -> Library:
+    _loaded[:] = [found]
     if not _forked and not _watching:
         _watching.append(True)
         os.register_at_fork(after_in_child=_mark_as_forked)
@@ -222,8 +225,8 @@ def _mark_as_forked() -> None:
 
 
 def loaded() -> Library | None:
-    """The library if it is already loaded and can be used."""
-    return library() if library.cache_info().currsize else None
+    """The library if it is loaded, even if it was switched off afterwards; None in a forked process."""
+    return _loaded[0] if _loaded and not _forked else None
 
 
 def available() -> bool:
