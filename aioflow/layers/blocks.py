@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from aioflow.layers.fed import Batch
 
-_BYTES: Final = 1 << 19
+_BYTES: Final = 1 << 20
 """The bytes of a block of several batches, at most: its elements stay in the cache until the steps read them."""
 
 

@@ -82,4 +82,4 @@ async def test_training_in_blocks_has_the_bits_of_training_by_single_batches(mon
                 measured = await model.evaluate(X, Y, 5), await model.predict(X, 5)
                 return history.history, stopping.said, measured, await model.get_weights()
 
-    np.testing.assert_equal(await trained(1 << 19), await trained(1))
+    np.testing.assert_equal(await trained(1 << 20), await trained(1))
