@@ -219,9 +219,9 @@ class _Lent:
         return number, new
 
     def segment(self, number: int) -> LendableSegment:
-        """The segment of that number. SharedMemoryError if there is none."""
+        """The lent segment of that number. SharedMemoryError if there is none."""
         found = self._segments.get(number)
-        if found is None:
+        if found is None or self._loans[number] < 1:
             raise SharedMemoryError(f"segment {number} was discarded, which is not lent")
         return found
 

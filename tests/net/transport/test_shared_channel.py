@@ -17,8 +17,8 @@ from aioflow.net.transport import same_host, segments, shared_channel, websocket
 from aioflow.net.transport import websocket_frames as frames
 from aioflow.net.transport.channel import LOST, VIOLATION, ClosedError, receive
 from aioflow.net.transport.descriptors import UnixPair, offer_pair
-from aioflow.net.transport.segments import Piece, Segment, SegmentPool, pool
-from aioflow.net.transport.shared_channel import SharedMemoryChannel
+from aioflow.net.transport.segments import Piece, Segment, SegmentPool, SharedMemoryError, pool
+from aioflow.net.transport.shared_channel import SharedMemoryChannel, _Lent
 from aioflow.net.transport.websocket_server import Memory, WebSocketNetwork, dial
 from aioflow.net.wire.identity import Identity, Settings
 from aioflow.net.wire.limits import STANDARD
@@ -615,3 +615,13 @@ async def test_a_process_that_is_killed_at_any_moment_leaves_no_segment_and_no_w
     finally:
         await acceptor.close()
         await listener.close()
+
+
+def test_a_segment_can_be_discarded_only_while_it_is_lent():
+    shared_pool = pool()
+    segment, lent = shared_pool.create(1 << 16), _Lent(shared_pool)
+    number, _ = lent.lend(segment)
+    assert lent.segment(number) is segment
+    lent.returned(number)
+    with pytest.raises(SharedMemoryError, match=f"segment {number} was discarded, which is not lent"):
+        lent.segment(number)
