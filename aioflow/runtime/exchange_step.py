@@ -74,6 +74,9 @@ class ExchangeStep(Step):
                 awaited = run(coroutine.throw, asyncio.CancelledError())
         except StopIteration as done:
             self._finish(done.value)
+        except (KeyboardInterrupt, SystemExit) as error:
+            self._fail(error)
+            raise  # out of the loop, as from an asyncio task
         except BaseException as error:
             self._fail(error)
         else:

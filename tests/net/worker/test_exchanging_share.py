@@ -1,12 +1,16 @@
 """A light share that receives values, run without an asyncio task: as one that an asyncio task runs, for comparison."""
 
 import asyncio
+import contextlib
 
 import pytest
 
 import aioflow as af
 from aioflow import errors
+from aioflow.graph.op import op
 from aioflow.net.worker.exchanging_share import ExchangingShare
+from aioflow.tensors.dtypes import DeviceKind, Spec
+from aioflow.testing import VirtualTimeLoop
 from aioflow.testing.simulated_cluster import SimulatedCluster
 
 MASTER, OTHER = "/job:worker/task:0", "/job:worker/task:1"
@@ -29,12 +33,13 @@ async def options(request, monkeypatch):
     assert bool(shares) is (request.param is None)
 
 
+async def late(x):
+    await asyncio.sleep(float(x))
+    return x
+
+
 @pytest.fixture
 async def cluster():
-    async def late(x):
-        await asyncio.sleep(float(x))
-        return x
-
     async with SimulatedCluster({"worker": 2}, latency=1e-3, py_funcs={"late": late}) as cluster:
         yield cluster
 
@@ -88,12 +93,19 @@ async def test_an_error_elsewhere_ends_it(cluster, graph, options):
         assert await is_clean(cluster)
 
 
-async def test_a_cancelled_run_ends_it_while_it_waits(cluster, graph, options):
+@contextlib.asynccontextmanager
+async def waiting(cluster, graph, options):
+    """A session, its placeholder and result, and a run that waits for a value."""
     x, result = received(lambda value: value + 1.0)
     async with af.Session(cluster.target("worker", 0), graph=graph) as session:
         await session.run(result, {x: 0.0}, IN_A_TASK)
         run = asyncio.ensure_future(session.run(result, {x: 60.0}, options))
         await asyncio.sleep(1.0)
+        yield session, x, result, run
+
+
+async def test_a_cancelled_run_ends_it_while_it_waits(cluster, graph, options):
+    async with waiting(cluster, graph, options) as (session, x, result, run):
         assert not await is_clean(cluster)
         run.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -103,11 +115,7 @@ async def test_a_cancelled_run_ends_it_while_it_waits(cluster, graph, options):
 
 
 async def test_a_report_says_for_what_it_waits(cluster, graph, options):
-    x, result = received(lambda value: value + 1.0)
-    async with af.Session(cluster.target("worker", 0), graph=graph) as session:
-        await session.run(result, {x: 0.0}, IN_A_TASK)
-        run = asyncio.ensure_future(session.run(result, {x: 60.0}, options))
-        await asyncio.sleep(1.0)
+    async with waiting(cluster, graph, options) as (session, _, _, run):
         waits = {wait.task[-1]: wait for wait in (await session.explain()).waits}
         assert (waits["0"].op_type, waits["1"].op_type) == ("recv", "py_func")
         assert waits["0"].what.startswith("receive ")
@@ -126,3 +134,35 @@ async def test_the_loss_of_the_sender_ends_it(cluster, graph, options):
             await run
         await asyncio.sleep(1.0)
         assert not cluster.servers["worker0"]._worker._state.steps
+
+
+@op(name="test_interrupt")
+def interrupt(x: Spec) -> Spec:
+    """`x`, unless it is more than 1: then the user interrupts the program."""
+    return x
+
+
+interrupt.no_gradient("a test needs none")
+
+
+@interrupt.kernel(DeviceKind.CPU)
+def _(xp, x):
+    if x > 1:
+        raise KeyboardInterrupt
+    return x + 0
+
+
+@pytest.mark.parametrize("options", [None, IN_A_TASK], ids=["at once", "in a task"])
+def test_an_interrupt_in_a_kernel_ends_the_loop(options):
+    async def main():
+        with af.Graph().as_default() as graph:
+            x, result = received(interrupt)
+        async with (
+            SimulatedCluster({"worker": 2}, latency=1e-3, py_funcs={"late": late}) as cluster,
+            af.Session(cluster.target("worker", 0), graph=graph) as session,
+        ):
+            assert await session.run(result, {x: 0.5}, IN_A_TASK) == 0.5
+            await session.run(result, {x: 2.0}, options)
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner, pytest.raises(KeyboardInterrupt):
+        runner.run(main())
