@@ -197,21 +197,22 @@ def library() -> Library | None:
         return None
     if setting:
         try:
-            return _kept(Library(setting))
+            return _registered(Library(setting))
         except (OSError, AttributeError, errors.NotFoundError) as error:
             raise errors.NotFoundError(
                 f"{SWITCH} is {setting!r}, which cannot be used: {error}; set it to the path of a {FILE} or to 'off'"
             ) from error
     for path in _candidate_paths():
         try:
-            return _kept(Library(path))
+            return _registered(Library(path))
         except (OSError, AttributeError, errors.NotFoundError) as error:
             if path != FILE:
                 _log.warning("oneDNN is at %s and cannot be used: %s", path, error)
     return None
 
 
-def _kept(found: Library) -> Library:
+def _registered(found: Library) -> Library:
+    """Record the loaded library, and see to it that forked processes do not use it."""
     _loaded[:] = [found]
     if not _forked and not _watching:
         _watching.append(True)

@@ -1,7 +1,7 @@
-"""The threads of OpenMP, by which oneDNN computes: one thread of the process at a time should have some.
+"""The worker threads of OpenMP, which oneDNN uses: one calling thread of the process at a time should have some.
 
-GNU's OpenMP keeps some for each thread that calls it. If all of them together are more than the processors, idle ones
-sleep at once, and each primitive waits until they wake: an LSTM takes 1.4 times as long.
+GNU's OpenMP keeps worker threads for each calling thread. If the process has more of them than processors, an idle
+worker thread sleeps at once, and each primitive waits until it wakes: an LSTM takes 1.4 times as long.
 """
 
 import weakref
@@ -11,22 +11,22 @@ from aioflow.devices import onednn
 from aioflow.devices.cpu import Threads
 
 _last: Final[list[weakref.ref[Threads]]] = []
-"""The compute threads that had some last."""
+"""The compute threads that had worker threads last."""
 
 
 def end() -> None:
-    """End those of the calling thread. Its next primitive starts them again."""
+    """End the worker threads of the calling thread. Its next primitive starts them again."""
     library = onednn.loaded()
     if library is not None:
         library.end_threads()
 
 
 def hand_to(compute: Threads) -> None:
-    """Before work goes to compute threads: end those of the calling thread, and of other compute threads that rest."""
+    """Before `compute` works: end the worker threads of the calling thread, and of other compute threads that rest."""
     if onednn.loaded() is None:
         return
     end()
-    last = _last.pop()() if _last else None
-    _last.append(weakref.ref(compute))
-    if last is not None and last is not compute:
-        last.call_on_free(end)
+    before, _last[:] = _last[:], [weakref.ref(compute)]  # loops in several threads may do so at once
+    for last in [reference() for reference in before]:
+        if last is not None and last is not compute:
+            last.call_on_free(end)

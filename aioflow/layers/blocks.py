@@ -1,7 +1,7 @@
 """Blocks: the elements of consecutive batches, taken from the data at once and then cut into batches.
 
 To take and to convert the elements of a small batch costs about as much as for many batches together, so arrays give
-their batches in blocks. What comes in batches is a block with one.
+their batches in blocks. A generator or dataset gives a block for each batch.
 """
 
 from collections.abc import Iterator

@@ -11,7 +11,7 @@ from aioflow.layers.fed import Batch
 
 
 def line(sizes, number=0, pause_every=None, is_over=lambda: False, wait=0.0):
-    """A line of blocks with so many batches, of one element each, which begins at a batch of that number."""
+    """A line of blocks. `sizes` are their numbers of batches of one element, `number` that of the first batch."""
     ends = np.cumsum(sizes)
     made = [Block(Batch([np.arange(end - size, end)]), 1) for size, end in zip(sizes, ends, strict=True)]
 

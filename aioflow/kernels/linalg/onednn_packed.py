@@ -1,4 +1,4 @@
-"""Products of many matrices with the same one by oneDNN, which packs that one once, and sums with a row by oneDNN."""
+"""Products of many matrices with one matrix, which oneDNN packs once; and products to whose rows it adds a bias."""
 
 import functools
 from collections.abc import Callable
@@ -20,7 +20,13 @@ _OF_WEIGHTS: Final = 131
 def multiplier(lib: Library, matrix: Array, rows: int, adds: bool) -> Callable[[Array, Array], None] | None:
     """A function (a, out) for contiguous arrays: out becomes a @ matrix, or out + a @ matrix if it `adds`.
 
-    `a` has so many rows. None for small ones, and where oneDNN has no such function.
+    Args:
+        lib: the library.
+        matrix: the matrix to pack.
+        rows: the number of rows of each `a`.
+        adds: whether the product is added to `out`.
+
+    Returns None if NumPy is as fast, or oneDNN has no optimised product.
     """
     if rows * matrix.size <= SMALL or matrix.dtype != np.float32:
         return None

@@ -29,7 +29,7 @@ class Functions:
         out += bias
 
     def multiplier(self, matrix: Array, rows: int, adds: bool) -> Callable[[Array, Array], object]:
-        """A function (a, out) for many `a` of so many rows: out is a @ matrix then, or has a @ matrix added to it."""
+        """A function (a, out) for matrices `a` of that many rows: out becomes a @ matrix, or out + a @ matrix."""
         if self.xp is np and not matrix.flags.c_contiguous:
             matrix = variable_memory.copy(matrix)
         if not adds:

@@ -165,7 +165,7 @@ class _Prepared(NamedTuple):
 
 
 class Convolution:
-    """How a node convolves images, of whatever shape, and what follows."""
+    """The attributes of a node that convolves: they give the layer for images of any shape."""
 
     def __init__(self, node: NodeView, lib: Library) -> None:
         attrs = node.attrs

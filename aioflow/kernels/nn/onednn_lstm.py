@@ -41,7 +41,7 @@ class _Functions(lstm_steps.Functions):
             super().affine(x, kernel, bias, out)
 
     def multiplier(self, matrix: Array, rows: int, adds: bool) -> Callable[[Array, Array], object]:
-        """A function (a, out) for many `a` of so many rows: out is a @ matrix then, or has a @ matrix added to it."""
+        """A function (a, out) for matrices `a` of that many rows: out becomes a @ matrix, or out + a @ matrix."""
         packed = onednn_packed.multiplier(self._library, matrix, rows, adds)
         return super().multiplier(matrix, rows, adds) if packed is None else packed
 

@@ -124,11 +124,7 @@ async def test_a_report_says_for_what_it_waits(cluster, graph, options):
 
 
 async def test_the_loss_of_the_sender_ends_it(cluster, graph, options):
-    x, result = received(lambda value: value + 1.0)
-    async with af.Session(cluster.target("worker", 0), graph=graph) as session:
-        await session.run(result, {x: 0.0}, IN_A_TASK)
-        run = asyncio.ensure_future(session.run(result, {x: 60.0}, options))
-        await asyncio.sleep(1.0)
+    async with waiting(cluster, graph, options) as (*_, run):
         await cluster.crash("worker", 1)
         with pytest.raises((errors.UnavailableError, errors.AbortedError)):
             await run
