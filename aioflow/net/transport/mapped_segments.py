@@ -92,7 +92,8 @@ class Mapped(LendableSegment):
         """The owner does not write to it again; so no loan need keep that of this process."""
         if self._lent:
             self._on_discard()
-            self._lent.clear()
+            del self._lent[1:]
+            pool.give_back(self)
 
     def drop(self) -> None:
         """The owner has dropped it, or is lost: it is not lent again."""

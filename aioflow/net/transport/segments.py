@@ -33,8 +33,8 @@ _ADD_SEALS: Final = 1033
 _PAGES: Final = 1 << 16
 _KEPT: Final = 1 << 30
 """Bytes of free segments that a process keeps at most."""
-_MANY: Final = 64
-"""Segments of a process, at most: each takes two descriptors of it, and two of each peer."""
+MANY: Final = 64
+"""Segments of a process, and segments that it lends on, at most: each takes two descriptors of it, and of each peer."""
 _PART: Final = 4
 """The segments of a process take at most this part of the memory that it can have."""
 _NAME: Final = "aioflow"
@@ -182,6 +182,8 @@ class SegmentPool:
         """By their keys, in the order in which they were made."""
         self._foreign: Final[weakref.WeakValueDictionary[int, LendableSegment]] = weakref.WeakValueDictionary()
         """The segments that peers have lent, by their keys."""
+        self._lent_on: Final[set[int]] = set()
+        """The keys of those that are lent on now."""
         self._lock: Final = threading.Lock()
 
     def reuse(self, nbytes: int) -> Segment | None:
@@ -200,8 +202,8 @@ class SegmentPool:
         """
         size = _rounded(nbytes)
         with self._lock:
-            self._shrink(self.most - size, _MANY - 1)
-            if self.nbytes + size > self.most or len(self._segments) >= _MANY:
+            self._shrink(self.most - size, MANY - 1)
+            if self.nbytes + size > self.most or len(self._segments) >= MANY:
                 return None
         try:
             found = Segment(size)
@@ -228,7 +230,8 @@ class SegmentPool:
     def lend(self, buffer: bytes | memoryview) -> "Piece | None":
         """Lend the segment that has these bytes, in an array that `take` gave or a view of it; None if none has.
 
-        A segment that a peer has lent is lent on: the peer gets it back after this loan has ended.
+        A segment that a peer has lent is lent on: the peer gets it back after this loan has ended. Only so many are lent
+        on at a time: a value that goes to and fro between two tasks is lent on once more each time.
         """
         with self._lock:
             segment = self._segment_of(buffer.obj) if isinstance(buffer, memoryview) else None
@@ -240,7 +243,13 @@ class SegmentPool:
 
     def _segment_of(self, array: object) -> LendableSegment | None:
         key = _key_of(array)
-        return self._segments.get(key) or self._foreign.get(key)
+        own = self._segments.get(key)
+        if own is not None or (foreign := self._foreign.get(key)) is None:
+            return own
+        if len(self._lent_on) >= MANY and key not in self._lent_on:
+            return None
+        self._lent_on.add(key)
+        return foreign
 
     def add_foreign(self, segment: LendableSegment) -> None:
         """Lend that segment on, which a peer has lent, as long as it lives."""
@@ -261,12 +270,13 @@ class SegmentPool:
         with self._lock:
             segment.end_loan()
             if not segment.loans:
-                self._shrink(self.most, _MANY)
+                self._lent_on.discard(segment.key)
+                self._shrink(self.most, MANY)
 
     def tidy(self) -> None:
         """Drop the free segments beyond those that are kept."""
         with self._lock:
-            self._shrink(self.most, _MANY)
+            self._shrink(self.most, MANY)
 
     def discard(self, segment: Segment) -> None:
         """Do not use that segment again: a lost peer may still read it."""

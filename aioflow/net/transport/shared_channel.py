@@ -14,6 +14,7 @@ A segment has its number from the frame that names it first until it is forgotte
 import asyncio
 import contextlib
 import functools
+import itertools
 import struct
 import threading
 import weakref
@@ -25,7 +26,7 @@ from aioflow.net.transport import websocket_frames as frames
 from aioflow.net.transport.channel import ClosedError
 from aioflow.net.transport.descriptors import DescriptorSocket
 from aioflow.net.transport.mapped_segments import Mapped
-from aioflow.net.transport.segments import LendableSegment, Piece, SegmentPool, SharedMemoryError
+from aioflow.net.transport.segments import MANY, LendableSegment, Piece, SegmentPool, SharedMemoryError
 from aioflow.net.transport.websocket_channel import WebSocketChannel
 from aioflow.net.wire.framing import Frame
 
@@ -92,6 +93,8 @@ class SharedMemoryChannel(WebSocketChannel):
         self._add(frames.BINARY, head)
         number, new = self._lent.lend(piece.segment)
         if new:
+            for surplus in self._lent.surplus():
+                self._forget(surplus)
             piece.segment.users.add(self)
             try:
                 self._descriptors.send(piece.segment)
@@ -233,6 +236,12 @@ class _Lent:
         segment = self._segments[number]
         self._pool.give_back(segment)
         return segment
+
+    def surplus(self) -> list[LendableSegment]:
+        """Segments that are not lent, the oldest first, which the peer need not map: it maps too many."""
+        more = len(self._numbers) - 2 * MANY
+        idle = (segment for segment, number in self._numbers.items() if not self._loans[number])
+        return list(itertools.islice(idle, more)) if more > 0 else []
 
     def forget(self, segment: LendableSegment) -> int | None:
         """The former number of a segment; None if it has none, or is still lent."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from aioflow.net.transport.mapped_segments import Mapped
-from aioflow.net.transport.segments import Segment, SegmentPool, SharedMemoryError, copied_at_once, pool
+from aioflow.net.transport.segments import MANY, Segment, SegmentPool, SharedMemoryError, copied_at_once, pool
 
 pytestmark = [pytest.mark.skipif(pool() is None, reason="the system has no sealed memory"), pytest.mark.sockets]
 MIB = 1 << 20
@@ -86,6 +86,25 @@ def test_a_segment_that_its_owner_has_dropped_is_lent_on_no_more():
     del mapped
     dropped.clear()
     assert few.lend(value[:].data) is None
+
+
+def test_a_process_lends_on_only_so_many_segments_at_a_time_and_copies_other_values():
+    few, owned = SegmentPool(100 * MIB), [Segment(1 << 16) for _ in range(MANY + 1)]
+    lent_on = [Mapped(os.dup(one.fileno()), False, list) for one in owned]
+    values = [mapped.view(0, 1 << 16, list) for mapped in lent_on]
+    for mapped in lent_on:
+        few.add_foreign(mapped)
+    pieces = [copied_at_once(few, [[value[:].data]]) for value in values]
+    assert pieces.pop() is None
+    assert [piece.segment for piece in pieces] == lent_on[:MANY]
+    again = few.lend(values[0][:].data)
+    assert again.segment is lent_on[0]
+    again.release()
+    pieces[0].release()
+    assert few.lend(values[MANY][:].data).segment is lent_on[MANY]
+    assert few.lend(values[0][:].data) is None
+    lent_on[1].discard(few)  # the process that had it is lost
+    assert few.lend(values[0][:].data).segment is lent_on[0]
 
 
 class User:

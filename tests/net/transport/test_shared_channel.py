@@ -17,7 +17,7 @@ from aioflow.net.transport import same_host, segments, shared_channel, websocket
 from aioflow.net.transport import websocket_frames as frames
 from aioflow.net.transport.channel import LOST, VIOLATION, ClosedError, receive
 from aioflow.net.transport.descriptors import UnixPair, offer_pair
-from aioflow.net.transport.segments import Piece, Segment, SegmentPool, SharedMemoryError, pool
+from aioflow.net.transport.segments import MANY, Piece, Segment, SegmentPool, SharedMemoryError, pool
 from aioflow.net.transport.shared_channel import SharedMemoryChannel, _Lent
 from aioflow.net.transport.websocket_server import Memory, WebSocketNetwork, dial
 from aioflow.net.wire.identity import Identity, Settings
@@ -258,6 +258,25 @@ async def test_the_owner_drops_memory_that_was_lent_on_to_a_lost_process(monkeyp
         await a_while()
         assert (segment.loans, segment.is_dropped) == (0, True)
         assert not near._mapped
+
+
+async def test_the_peer_unmaps_segments_that_were_lent_once_when_there_are_many(monkeypatch):
+    few, lent = SegmentPool(1 << 30), [Segment(1 << 16) for _ in range(2 * MANY + 9)]
+    monkeypatch.setattr(websocket_server, "pool", lambda: few)
+    async with a_pair(network(), ANYWHERE) as (near, far):
+        near.listen(Taker())
+        taker = Taker(keeps=True)
+        far.listen(taker)
+        for number, segment in enumerate([*lent, *lent[:9]]):
+            segment.memory[:] = number % 251
+            segment.begin_loan()
+            near.send_shared(b"head", piece_of(few, segment))
+            while segment.loans:
+                await asyncio.sleep(0.0001)
+                assert {*map(int, [kept[0] for kept in taker.kept])} <= {number % 251}
+                taker.kept.clear()
+            assert len(far._mapped) <= 2 * MANY
+        assert taker.shared == len(lent) + 9
 
 
 async def test_the_same_memory_serves_one_value_after_the_other():
