@@ -208,6 +208,24 @@ async def test_a_take_that_is_cancelled_at_any_moment_removes_nothing(take):
             assert await session.run(model.size) == left, moment
 
 
+@pytest.mark.parametrize("take", TAKES.values(), ids=TAKES)
+async def test_a_take_in_a_session_that_is_closed_at_any_moment_leaves_no_step_and_removes_nothing(take):
+    for moment in [LATENCY / 4, *MOMENTS]:
+        model = line()
+        async with cluster({"ps": 1, "worker": 2}, latency=LATENCY) as simulated:
+            async with af.Session(simulated.target("worker", 0), graph=model.graph) as session:
+                await session.run(model.put)
+                await take(session, model)
+                running = asyncio.create_task(take(session, model))
+                await asyncio.sleep(moment)
+                await session.close()
+                (found,) = await asyncio.gather(running, return_exceptions=True)
+            await asyncio.sleep(1)
+            assert not any(server._worker.step_table.open for server in simulated.servers.values()), moment
+            async with af.Session(simulated.target("worker", 1), graph=model.graph) as other:
+                assert await other.run(model.size) == (0 if isinstance(found, int) else 1), moment
+
+
 async def put_by_step(session, model):
     await session.run(model.put)
 

@@ -65,6 +65,7 @@ class Doubts:
         self._running: Final[dict[int, Doubt]] = {}
         self._open: Final[OrderedDict[int, Doubt]] = OrderedDict()
         self._refused: Final[OrderedDict[int, None]] = OrderedDict()
+        self._is_closed = False
 
     def __len__(self) -> int:
         return len(self._open)
@@ -89,10 +90,10 @@ class Doubts:
     def begin(self, token: int, doubt: Doubt) -> bool:
         """Record that the client gets the values of a step. False if it has refused them; then the step is given back.
 
-        Token 0 stands for a client that acknowledges nothing.
+        Token 0 stands for a client that acknowledges nothing. A step that ends after `close` is settled as those before.
         """
-        received = token not in self._refused
-        if not token or not received:
+        received = token not in self._refused and not (self._is_closed and doubt.uncommitted)
+        if not token or not received or self._is_closed:
             self._refused.pop(token, None)
             self._settle(doubt, received)
             return received
@@ -135,6 +136,7 @@ class Doubts:
 
     def close(self) -> None:
         """Settle all steps of a lost client: give back the uncommitted ones, and keep the committed ones."""
+        self._is_closed = True
         while self._open:
             self._abandon(next(reversed(self._open)))
 
