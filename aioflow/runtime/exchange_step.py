@@ -28,7 +28,7 @@ class ExchangeStep(Step):
         is_ready: False, since the unit has begun.
     """
 
-    __slots__ = ("_awaited", "_on_end", "program")
+    __slots__ = ("_awaited", "_must_cancel", "_on_end", "program")
     is_ready = False
 
     def __init__(self, state: SessionState, counted: Sequence[str], share: StepShare, program: Program) -> None:
@@ -36,6 +36,8 @@ class ExchangeStep(Step):
         self.program: Program = program
         self._awaited: asyncio.Future[Any] | None = None
         """The future for which the unit waits."""
+        self._must_cancel = False
+        """Whether the unit is cancelled when it goes on."""
         self._on_end: OnEnd | None = None
 
     def start(self, unit: Unit, feeds: Outputs, on_end: OnEnd) -> None:
@@ -52,26 +54,27 @@ class ExchangeStep(Step):
         return [RunningUnit(self._single, self._began, self._coroutine, self.context.device.name)]
 
     def abort(self, error: errors.OpError) -> None:
-        """End it with `error`, in a later turn of the loop."""
+        """End it with `error`, in a later turn of the loop: the unit is cancelled once, as an asyncio task would be."""
         if self.ended or self.error is not None:
             return
         self.error = copy.copy(error)
         self.ended_with(self.error)
-        if self._awaited is not None:  # else it runs now, or will soon
-            self._awaited.cancel()
+        self._must_cancel = self._awaited is None or not self._awaited.cancel()
 
     def _go_on(self, _: "asyncio.Future[Any] | None" = None) -> None:
-        """Run the unit until it waits again. Cancel it if the step is to end."""
+        """Run the unit until it waits again."""
         if self.ended:
             return
         coroutine, run = self._coroutine, self._state.quiet.run
         assert coroutine is not None
         self._awaited, self.context.due = None, self._state.slice.begin()
         try:
-            if self.error is None:
-                awaited = run(coroutine.send, None)
-            else:
+            if self._must_cancel:
+                self._must_cancel = False
                 awaited = run(coroutine.throw, asyncio.CancelledError())
+            else:
+                awaited = run(coroutine.send, None)
+            self.rendezvous.flush()
         except StopIteration as done:
             self._finish(done.value)
         except (KeyboardInterrupt, SystemExit) as error:
@@ -80,18 +83,18 @@ class ExchangeStep(Step):
         except BaseException as error:
             self._fail(error)
         else:
-            self.rendezvous.flush()
             self._wait_for(awaited)
 
     def _wait_for(self, awaited: "asyncio.Future[Any] | None") -> None:
-        """Go on when that future is done; in the next turn of the loop if there is none, or if the step is to end."""
-        if awaited is not None:
-            awaited._asyncio_future_blocking = False  # as an asyncio task says that it has seen the future
-        if awaited is None or self.error is not None:
+        """Go on when that future is done, or in the next turn of the loop if there is none."""
+        if awaited is None:
             asyncio.get_running_loop().call_soon(self._go_on)
-        else:
-            self._awaited = awaited
-            awaited.add_done_callback(self._go_on)
+            return
+        awaited._asyncio_future_blocking = False  # as an asyncio task says that it has seen the future
+        self._awaited = awaited
+        awaited.add_done_callback(self._go_on)
+        if self._must_cancel:  # the step was aborted while the unit ran
+            self._must_cancel = not awaited.cancel()
 
     def _finish(self, outputs: Outputs) -> None:
         if self.error is not None:
