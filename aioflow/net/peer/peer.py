@@ -335,7 +335,7 @@ class Peer:
         """Likewise, at once. False, and nothing is sent, if the answer cannot be sent, or has to wait."""
         try:
             outgoing = Outgoing(Envelope(number, answer), self.limits)
-        except errors.OpError:
+        except Exception:
             return False
         try:
             if not link_for(self._links, outgoing).send_at_once(outgoing):

@@ -314,6 +314,18 @@ async def test_a_later_answer_that_cannot_be_sent_loses_the_peer_and_raises_noth
     assert other.end is not None
 
 
+@pytest.mark.parametrize("value", [object(), np.datetime64("2026-11-27")], ids=["no tensor", "no dtype of aioflow"])
+async def test_a_later_answer_whose_values_cannot_be_sent_is_an_error(later, service, peer, other, value):
+    request = feeding(np.ones(8, np.uint8))
+    service.quick[type(request)] = service.quick[type(WAITING)]
+    answer = asyncio.create_task(peer.request(request))
+    await settle()
+    later[0].on_answer(GraphRan((value,)))
+    with pytest.raises(errors.InvalidArgumentError, match="cannot leave its process|not a dtype of aioflow"):
+        await answer
+    assert idle(other)
+
+
 async def test_later_answers_are_cancelled_when_the_peer_is_lost(later, peer, other):
     answer = asyncio.create_task(peer.request(WAITING))
     await settle()
