@@ -17,6 +17,7 @@ from aioflow.net.transport import same_host, segments, shared_channel, websocket
 from aioflow.net.transport import websocket_frames as frames
 from aioflow.net.transport.channel import LOST, VIOLATION, ClosedError, receive
 from aioflow.net.transport.descriptors import UnixPair, offer_pair
+from aioflow.net.transport.mapped_segments import Mapped
 from aioflow.net.transport.segments import MANY, Piece, Segment, SegmentPool, SharedMemoryError, pool
 from aioflow.net.transport.shared_channel import SharedMemoryChannel, _Lent
 from aioflow.net.transport.websocket_server import Memory, WebSocketNetwork, dial
@@ -477,6 +478,33 @@ async def test_a_peer_that_breaks_the_rules_is_cut_off(case, hostile):
     await channel.close()
     await asyncio.sleep(0)
     assert len(os.listdir("/proc/self/fd")) <= before
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        (frames.RETURNED, frames.RETURNED),
+        (frames.RETURNED, frames.DISCARDED),
+        (frames.DISCARDED, frames.DISCARDED, frames.RETURNED, frames.RETURNED),
+        (frames.DISCARDED, frames.RETURNED, frames.DISCARDED),
+    ],
+)
+@pytest.mark.parametrize("lent_on", [False, True], ids=["own memory", "memory of another peer"])
+async def test_a_peer_that_gives_back_more_than_it_was_lent_is_cut_off(sent, lent_on, hostile):
+    channel, theirs = hostile
+    taker, owned, ended = Taker(), Segment(64 << 10), []
+    channel.listen(taker)
+    mapped = Mapped(os.dup(owned.fileno()), False, lambda: ended.append("discarded"))
+    channel.pool.add_foreign(mapped)
+    value = mapped.view(0, 1000, lambda: ended.append("returned"))
+    piece = channel.pool.lend(value[:].data) if lent_on else piece_of(channel.pool, channel.pool.create(64 << 10))
+    del value
+    channel.send_shared(b"head", piece)
+    for opcode in sent:
+        theirs.data.send(framed(opcode, bytes(4)))
+    assert (await taker.end).code == VIOLATION
+    assert piece.segment.loans == 0
+    assert ended == (["discarded"] * (sent[0] == frames.DISCARDED) + ["returned"] if lent_on else ["returned"])
 
 
 async def test_descriptors_that_a_peer_sends_without_end_stay_in_the_socket(hostile):
