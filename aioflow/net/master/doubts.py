@@ -90,7 +90,8 @@ class Doubts:
     def begin(self, token: int, doubt: Doubt) -> bool:
         """Record that the client gets the values of a step. False if it has refused them; then the step is given back.
 
-        Token 0 stands for a client that acknowledges nothing. A step that ends after `close` is settled as those before.
+        Token 0 stands for a client that acknowledges nothing. A step that ends after `close` is settled as those before
+        it.
         """
         received = token not in self._refused and not (self._is_closed and doubt.uncommitted)
         if not token or not received or self._is_closed:

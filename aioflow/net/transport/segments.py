@@ -230,8 +230,8 @@ class SegmentPool:
     def lend(self, buffer: bytes | memoryview) -> "Piece | None":
         """Lend the segment that has these bytes, in an array that `take` gave or a view of it; None if none has.
 
-        A segment that a peer has lent is lent on: the peer gets it back after this loan has ended. Only so many are lent
-        on at a time: a value that goes to and fro between two tasks is lent on once more each time.
+        A segment that a peer has lent is lent on: the peer gets it back after this loan has ended. At most `MANY` are
+        lent on at a time: a value that goes to and fro between two tasks is lent on once more each time.
         """
         with self._lock:
             segment = self._segment_of(buffer.obj) if isinstance(buffer, memoryview) else None

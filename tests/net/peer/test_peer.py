@@ -321,7 +321,7 @@ async def test_a_later_answer_whose_values_cannot_be_sent_is_an_error(later, ser
     answer = asyncio.create_task(peer.request(request))
     await settle()
     later[0].on_answer(GraphRan((value,)))
-    with pytest.raises(errors.InvalidArgumentError, match="cannot leave its process|not a dtype of aioflow"):
+    with pytest.raises(errors.InvalidArgumentError, match=r"cannot leave its process|not a dtype of aioflow"):
         await answer
     assert idle(other)
 
