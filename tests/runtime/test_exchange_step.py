@@ -48,6 +48,7 @@ async def aborts_itself_and_pauses(log, abort):
     try:
         await asyncio.sleep(0)
     finally:
+        await asyncio.sleep(1)
         log("ends")
 
 
@@ -57,6 +58,7 @@ async def waits_for_what_is_there_when_it_is_aborted(log, abort):
     try:
         log(await arrived)
     finally:
+        await asyncio.sleep(1)
         log("ends")
 
 
