@@ -44,7 +44,7 @@ class ExchangeStep(Step):
         self._single, self._began, self._on_end = unit, time.perf_counter(), on_end
         self._coroutine = unit.begin(self.context, *feeds)
         self.executions = (self,)
-        self._executors = (self._executor(self.context.device),)
+        self._executors = (self._executor(self._state.devices[0]),)
         self._state.step_started(self)
         self._go_on()
 
