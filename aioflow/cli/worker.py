@@ -49,6 +49,9 @@ def worker(parser: argparse.ArgumentParser) -> Run:
         "--no-shared-memory", action="store_true", help="send large values to processes of this host by sockets, too"
     )
     parser.add_argument(
+        "--no-busy-poll", action="store_true", help="sleep until a message comes, also if messages come fast"
+    )
+    parser.add_argument(
         "--dashboard", metavar="PORT", type=int,
         help="show the cluster in browsers on this port of --host, or else of this machine alone; 0 for any",
     )  # fmt: skip
@@ -71,6 +74,7 @@ def _server(options: argparse.Namespace) -> "Server":
     config = Config(
         token_file=options.token_file, ssl=options.tls, file_roots=file_roots(options.file_root),
         heartbeat_timeout=options.heartbeat_timeout, shared_memory=not options.no_shared_memory,
+        busy_poll=not options.no_busy_poll,
     )  # fmt: skip
     functions = {} if options.py_funcs is None else load_functions(options.py_funcs)
     return Server(member.cluster, member.job, member.index, config, py_funcs=functions, host=options.host)

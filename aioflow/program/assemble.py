@@ -31,7 +31,6 @@ from aioflow.program.blocks import (
     count_of,
     estimate_for,
     has_branch,
-    has_heavy_run,
     numbers_among,
     texts_among,
 )
@@ -237,7 +236,7 @@ class _Assembly:
         return Unit(
             index, group.nodes, *places, region.begin, group.waits, cost, route, find, heavy, computes, self._fused,
             link=None if region.is_linked else functools.partial(_link, region, heavy),
-            exchanges=group.exchanges and not has_heavy_run(bound),
+            exchanges=group.exchanges,
         )  # fmt: skip
 
     def _for_gpu(self, bound: Sequence[Statement], outputs: Sequence[Value]) -> Sequence[Any]:

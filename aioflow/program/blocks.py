@@ -124,16 +124,6 @@ def nodes_of(statement: Statement) -> Sequence[Node]:
     return [statement.node] if isinstance(statement, Structured) else statement.nodes
 
 
-def has_heavy_run(statements: Sequence[Statement]) -> bool:
-    """Whether one of them, or of those in their blocks, is a run of heavy kernels."""
-    return any(
-        any(has_heavy_run(code.statements) for code in statement.codes)
-        if isinstance(statement, Structured)
-        else isinstance(statement, HeavyRun)
-        for statement in statements
-    )
-
-
 class Maker(Protocol):
     """A statement that makes values."""
 

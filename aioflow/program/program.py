@@ -129,7 +129,7 @@ class Unit:
         kernel: its kernel, if it is one node alone.
         link: links it with the objects of a session; None if it needs none.
         heavy: `begin` for a compute thread, made at its first use; None if `begin` serves.
-        exchanges: whether it is a region that sends or receives, and none of its kernels is heavy.
+        exchanges: whether it is a region that sends or receives.
         always: whether it runs although it is dead, to send or receive that.
         route: its place and successors.
         successors: see Route.

@@ -15,8 +15,8 @@ import numpy as np
 from aioflow.resources.buffers import BUFFERS, SMALLEST
 from aioflow.tensors.as_array import AnyArray
 
-MOVED: Final = 1 << 20
-"""Bytes. A smaller variable does not move: a copy of it takes much less time than the rest of a message."""
+MOVED: Final = 1 << 19
+"""Bytes. A smaller variable does not move: a copy of it takes less time than the rest of a message."""
 _MOST_MOVED: Final = 16
 """Variables that move, at most: a process has a bounded number of pieces of such memory."""
 _MOVED_PART: Final = 2

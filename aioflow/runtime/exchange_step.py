@@ -1,7 +1,8 @@
-"""A task's share of a step over several tasks that is one light unit, run by callbacks of the loop.
+"""A task's share of a step over several tasks that is one unit, run by callbacks of the loop.
 
-Such a unit computes for microseconds between the values that it receives. An asyncio task, and the coroutines between
-the task and the unit, would take longer than the unit.
+Such a unit often computes for microseconds between the values that it receives. An asyncio task, and the coroutines
+between the task and the unit, would take longer than the unit. Its heavy kernels run on a thread where they would in an
+asyncio task.
 """
 
 import asyncio
@@ -45,6 +46,7 @@ class ExchangeStep(Step):
         self._single, self._began, self._on_end = unit, time.perf_counter(), on_end
         self._coroutine = unit.begin(self.context, *feeds)
         self.executions = (self,)
+        self._executors = (self._executor(self._state.devices[0]),)
         self._state.step_started(self)
         self._go_on()
 

@@ -160,7 +160,7 @@ def test_a_large_variable_moves_when_a_part_of_it_is_sent_and_parts_are_sent_aga
 
 
 def test_small_variables_large_ones_of_which_a_part_is_sent_in_the_loop_and_changed_ones_do_not_move(few):
-    small, large, changing = variable(FLOATS - 1), variable(5 * FLOATS), variable()
+    small, large, changing = variable(FLOATS - 1), variable(9 * FLOATS), variable()
     send(few, small.read())
     send(few, large.read()[FLOATS : 2 * FLOATS])  # to copy the whole would take long
     value = changing.read()

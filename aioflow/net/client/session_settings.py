@@ -6,7 +6,7 @@ from typing import Any, Final
 from aioflow.config import Config
 from aioflow.net.master.master import SETTINGS
 
-_OWN: Final = frozenset({"close_timeout", "heartbeat_timeout", "shared_memory", "ssl", "token_file"})
+_OWN: Final = frozenset({"busy_poll", "close_timeout", "heartbeat_timeout", "shared_memory", "ssl", "token_file"})
 """Settings that a session does not send to its master."""
 
 

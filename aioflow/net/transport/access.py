@@ -33,7 +33,7 @@ def network_of_server(config: Config, token: Token | None = None) -> WebSocketNe
         raise TypeError("a server listens and dials: ssl is a directory, or a pair of contexts for the two")
     return WebSocketNetwork(
         token or load_token(config.token_file), server_tls=listening, client_tls=dialling,
-        shared_memory=config.shared_memory,
+        shared_memory=config.shared_memory, busy_poll=config.busy_poll,
     )  # fmt: skip
 
 
@@ -52,8 +52,9 @@ def network_of_client(config: Config, secure: bool, token: Token | None = None) 
     if secure and dialling is None:
         dialling = ssl.create_default_context()
     return WebSocketNetwork(
-        token or load_token(config.token_file), client_tls=dialling, shared_memory=config.shared_memory, private=True
-    )
+        token or load_token(config.token_file), client_tls=dialling, shared_memory=config.shared_memory, private=True,
+        busy_poll=config.busy_poll,
+    )  # fmt: skip
 
 
 def _contexts(tls: "Tls | None") -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:

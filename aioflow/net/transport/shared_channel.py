@@ -23,6 +23,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from aioflow.net.transport import websocket_frames as frames
+from aioflow.net.transport.busy_poll import BusyPoll
 from aioflow.net.transport.channel import ClosedError
 from aioflow.net.transport.descriptors import DescriptorSocket
 from aioflow.net.transport.mapped_segments import Mapped
@@ -50,6 +51,7 @@ class SharedMemoryChannel(WebSocketChannel):
     def __init__(
         self, transport: asyncio.Transport, descriptors: DescriptorSocket, tcp: asyncio.Transport, longest: int,
         pool: SegmentPool, *, dialled: bool, private: bool, release: Callable[[], Awaitable[None]],
+        poll: BusyPoll | None = None,
     ) -> None:  # fmt: skip
         """Take over a Unix socket.
 
@@ -62,6 +64,7 @@ class SharedMemoryChannel(WebSocketChannel):
             dialled: whether this end dialled.
             private: whether received arrays may be written to, as users of a session may do.
             release: releases the other resources of the connection.
+            poll: how its loop polls for messages; None if it sleeps until they come.
         """
         self.pool: Final = pool
         self._descriptors: Final = descriptors
@@ -72,7 +75,7 @@ class SharedMemoryChannel(WebSocketChannel):
         self._loans: Final = _Loans(self)
         self._loop: Final = asyncio.get_running_loop()
         super().__init__(
-            transport, longest, dialled=dialled, release=release, masks=False, opcodes=frames.OF_ONE_HOST
+            transport, longest, dialled=dialled, release=release, masks=False, opcodes=frames.OF_ONE_HOST, poll=poll
         )  # fmt: skip
 
     @property

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Container
 from typing import Final
 
 from aioflow.net.transport import websocket_frames as frames
+from aioflow.net.transport.busy_poll import BusyPoll
 from aioflow.net.transport.channel import (
     DONE,
     LONGEST_REASON,
@@ -39,7 +40,7 @@ class WebSocketChannel(asyncio.BufferedProtocol):
 
     def __init__(
         self, transport: asyncio.Transport, longest: int, *, dialled: bool, release: Callable[[], Awaitable[None]],
-        masks: bool = True, opcodes: Container[int] = frames.STANDARD,
+        masks: bool = True, opcodes: Container[int] = frames.STANDARD, poll: BusyPoll | None = None,
     ) -> None:  # fmt: skip
         """Take over the transport of a websocket after its handshake.
 
@@ -50,12 +51,14 @@ class WebSocketChannel(asyncio.BufferedProtocol):
             release: releases the other resources of the connection.
             masks: whether the end that dialled masks its frames.
             opcodes: the kinds of frames that may come.
+            poll: how its loop polls for messages; None if it sleeps until they come.
         """
         self._transport: Final = transport
         self._before: Final = transport.get_protocol()
         self._arrivals: Final = frames.FrameReader(longest, masks and not dialled, opcodes)
         self._masks: Final = masks and dialled
         self._release: Final = release
+        self._poll: Final = poll
         self._receiver: FrameReceiver | None = None
         self._direct = False
         """Whether received bytes go straight to the memory of their value."""
@@ -152,6 +155,8 @@ class WebSocketChannel(asyncio.BufferedProtocol):
                 self._leave()
 
     def _give(self, data: Frame) -> None:
+        if self._poll is not None:
+            self._poll.sent()
         try:
             self._transport.write(data)
         except RuntimeError:  # uvloop knows of the loss of a connection before it reports it
@@ -204,6 +209,8 @@ class WebSocketChannel(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """So much has come."""
+        if self._poll is not None:
+            self._poll.received()
         if nbytes > _QUICK:
             self._begin_turn()
         if not self._direct:

@@ -15,6 +15,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aioflow import errors
 from aioflow.net.transport import monitor
 from aioflow.net.transport.addresses import split_address
+from aioflow.net.transport.busy_poll import BusyPoll, busy_poll_of
 from aioflow.net.transport.channel import Accept, Channel, NotListeningError
 from aioflow.net.transport.credentials import Token, check_binding
 from aioflow.net.transport.descriptors import DescriptorSocket, UnixPair, transport_of
@@ -55,6 +56,7 @@ class WebSocketNetwork:
         settings: Settings = USUAL,
         shared_memory: bool = False,
         private: bool = False,
+        busy_poll: bool = False,
     ) -> None:
         """A network without connections.
 
@@ -66,17 +68,18 @@ class WebSocketNetwork:
             settings: how it treats its peers.
             shared_memory: whether processes of one user on one host send large values in shared memory.
             private: whether values that come so may be written to, as users of a session may do.
+            busy_poll: whether loops poll for messages that follow each other fast.
         """
         self.token: Final = token
         self._server_tls: Final = server_tls
         self._client_tls: Final = client_tls
         self._origins: Final = origins
         self._settings: Final = settings
-        self._memory: Final = Memory(pool() if shared_memory and this_host() else None, private)
+        self._options: Final = ChannelOptions(pool() if shared_memory and this_host() else None, private, busy_poll)
 
     async def dial(self, address: str) -> Channel:
         """A channel to the task that listens there."""
-        return await dial(address, self.token, self._client_tls, self._settings.limits, self._memory)
+        return await dial(address, self.token, self._client_tls, self._settings.limits, self._options)
 
     async def listen(self, address: str, accept: Accept) -> "WebSocketListener":
         """Serve connections to that address. Port 0 chooses a free port.
@@ -87,7 +90,7 @@ class WebSocketNetwork:
         """
         host, port = split_address(address)
         check_binding(host, self.token, self._server_tls)
-        listener = WebSocketListener(accept, self.token, self._origins, self._settings, self._memory)
+        listener = WebSocketListener(accept, self.token, self._origins, self._settings, self._options)
         try:
             await listener.begin(host, port, self._server_tls)
         except OSError as error:
@@ -107,18 +110,31 @@ class WebSocketNetwork:
         await monitor.ask(address, self.token, heartbeat, on_message)
 
 
-class Memory(NamedTuple):
-    """How values are sent between processes of one host.
+class ChannelOptions(NamedTuple):
+    """How the channels of a network carry messages.
 
     Attributes:
-        pool: the shared memory; None to send all bytes through websockets.
+        pool: the shared memory of processes of one host; None to send all bytes through websockets.
         private: whether values that come in shared memory may be written to.
+        busy_poll: whether the loop polls for messages that follow each other fast.
     """
 
     pool: SegmentPool | None
     private: bool
+    busy_poll: bool = False
 
-    async def channel(
+    @property
+    def poll(self) -> BusyPoll | None:
+        """How the running loop polls for messages."""
+        return busy_poll_of(asyncio.get_running_loop()) if self.busy_poll else None
+
+    def over_websocket(
+        self, transport: asyncio.Transport, limits: Limits, *, dialled: bool, release: Callable[[], Awaitable[None]]
+    ) -> WebSocketChannel:
+        """A channel over a websocket after its handshake."""
+        return WebSocketChannel(transport, limits.frame, dialled=dialled, release=release, poll=self.poll)
+
+    async def over_unix_sockets(
         self, pair: UnixPair, tcp: asyncio.Transport, limits: Limits, *, dialled: bool,
         release: Callable[[], Awaitable[None]],
     ) -> SharedMemoryChannel:  # fmt: skip
@@ -138,21 +154,27 @@ class Memory(NamedTuple):
             await release()
 
         channel = SharedMemoryChannel(
-            transport, descriptors, tcp, limits.frame, self.pool, dialled=dialled, private=self.private, release=end
-        )
+            transport, descriptors, tcp, limits.frame, self.pool, dialled=dialled, private=self.private, release=end,
+            poll=self.poll,
+        )  # fmt: skip
         channel.add_early(early)
         return channel
 
 
-TCP_ALONE: Final = Memory(None, private=False)
-"""All values are sent through websockets."""
+TCP_ALONE: Final = ChannelOptions(None, private=False)
+"""All values are sent through websockets, and loops sleep until messages come."""
 
 
 class WebSocketListener:
     """One address at which a task is dialled."""
 
     def __init__(
-        self, accept: Accept, token: Token | None, origins: tuple[str, ...], settings: Settings, memory: Memory
+        self,
+        accept: Accept,
+        token: Token | None,
+        origins: tuple[str, ...],
+        settings: Settings,
+        options: ChannelOptions,
     ) -> None:
         self._accept: Final = accept
         self._token: Final = token
@@ -162,7 +184,7 @@ class WebSocketListener:
         self._arriving: Final[dict[_HandshakeProtocol, asyncio.TimerHandle]] = {}
         self._slow: Final[dict[asyncio.BaseProtocol, asyncio.TimerHandle]] = {}
         self._serving: Final[set[asyncio.Task[None]]] = set()
-        self._memory: Final = memory
+        self._options: Final = options
         self._unix: UnixListener | None = None
         self._server: asyncio.Server | None = None
         self._answers: Sequence[QuestionAnswerer] = ()
@@ -175,7 +197,7 @@ class WebSocketListener:
         self._server = await loop.create_server(
             self._protocol, host, port, ssl=tls, ssl_handshake_timeout=limit, backlog=1024
         )
-        if self._memory.pool is not None:
+        if self._options.pool is not None:
             with contextlib.suppress(OSError):
                 self._unix = UnixListener(self._settings.handshake)
         names = [socket.getsockname() for socket in self._server.sockets]
@@ -249,8 +271,9 @@ class WebSocketListener:
     async def _agree(self, socket: web.WebSocketResponse, request: web.BaseRequest) -> Channel | None:
         """End the handshake of a websocket, and return its channel; None if the peer has left."""
         transport = await self._upgrade(socket, request)
-        longest = self._settings.limits.frame
-        return None if transport is None else WebSocketChannel(transport, longest, dialled=False, release=_nothing)
+        if transport is None:
+            return None
+        return self._options.over_websocket(transport, self._settings.limits, dialled=False, release=_nothing)
 
     async def _agree_on_host(
         self, unix: UnixListener, socket: web.WebSocketResponse, request: web.BaseRequest
@@ -262,7 +285,7 @@ class WebSocketListener:
             if transport is None:
                 return None
             try:
-                return await self._memory.channel(
+                return await self._options.over_unix_sockets(
                     await connected(), transport, self._settings.limits, dialled=False, release=_nothing
                 )
             except TimeoutError:
@@ -373,7 +396,7 @@ async def dial(
     token: Token | None,
     tls: ssl.SSLContext | None,
     limits: Limits,
-    memory: Memory = TCP_ALONE,
+    options: ChannelOptions = TCP_ALONE,
 ) -> Channel:
     """Return a channel to the task that listens at `host:port`.
 
@@ -383,13 +406,18 @@ async def dial(
         UnavailableError: it cannot be reached; NotListeningError if its host reports that no process listens there.
     """
     split_address(address)
-    host = this_host() if memory.pool is not None else ""
-    channel = await _dial(address, token, tls, limits, memory, host)
-    return channel or cast(Channel, await _dial(address, token, tls, limits, memory, ""))
+    host = this_host() if options.pool is not None else ""
+    channel = await _dial(address, token, tls, limits, options, host)
+    return channel or cast(Channel, await _dial(address, token, tls, limits, options, ""))
 
 
 async def _dial(
-    address: str, token: Token | None, tls: ssl.SSLContext | None, limits: Limits, memory: Memory, host: str
+    address: str,
+    token: Token | None,
+    tls: ssl.SSLContext | None,
+    limits: Limits,
+    options: ChannelOptions,
+    host: str,
 ) -> Channel | None:
     """A channel. None if a Unix socket was agreed on, because both have the same `host`, and cannot be reached."""
     async with contextlib.AsyncExitStack() as stack:
@@ -402,12 +430,12 @@ async def _dial(
         door = found.response.headers.get(DOOR) if host else None
         if door is None:
             release = stack.pop_all().aclose
-            return WebSocketChannel(found.transport, limits.frame, dialled=True, release=release)
+            return options.over_websocket(found.transport, limits, dialled=True, release=release)
         pair = enter(door)
         if pair is None:
             return None
         release = stack.pop_all().aclose
-        return await memory.channel(pair, found.transport, limits, dialled=True, release=release)
+        return await options.over_unix_sockets(pair, found.transport, limits, dialled=True, release=release)
 
 
 async def _upgraded(

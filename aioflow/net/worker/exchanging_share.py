@@ -1,4 +1,4 @@
-"""A share of a step that is one light unit and receives values: its answer comes as soon as the unit has ended."""
+"""A share of a step that is one unit and receives values: its answer comes as soon as the unit has ended."""
 
 import asyncio
 from collections.abc import Callable

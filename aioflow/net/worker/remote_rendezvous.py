@@ -18,6 +18,7 @@ from aioflow.kernels.control.control_flow import DEAD
 from aioflow.net.peer.peer import Peer
 from aioflow.net.wire.worker_verbs import MOST_KEYS, PushTensors
 from aioflow.rendezvous import Edge, Key, LocalRendezvous, Waiting, number_of
+from aioflow.resources.lendable import MOVED
 from aioflow.tensors.dtypes import Array
 from aioflow.waiting.tasks import OwnedTasks
 
@@ -217,7 +218,10 @@ Item = tuple[Key, Array]
 
 
 def batches(items: list[Item], most: int) -> list[list[Item]]:
-    """The items of each message, in order: from one device, `MOST_KEYS` and `most` bytes at most."""
+    """The items of each message, in order: from one device, `MOST_KEYS` and `most` bytes at most.
+
+    A value that may lie in memory for peers has a message of its own: only such a value is sent without a copy.
+    """
     if len(items) == 1:
         return [items]
     found: list[list[Item]] = []
@@ -225,7 +229,8 @@ def batches(items: list[Item], most: int) -> list[list[Item]]:
     for item in items:
         key, value = item
         more = getattr(value, "nbytes", 0)
-        if not found or key.edge.incarnation != source or len(found[-1]) == MOST_KEYS or nbytes + more > most:
+        is_full = not found or len(found[-1]) == MOST_KEYS or nbytes + more > most
+        if is_full or key.edge.incarnation != source or max(nbytes, more) >= MOVED:
             found.append([])
             nbytes = 0
         source = key.edge.incarnation

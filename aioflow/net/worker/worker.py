@@ -335,7 +335,7 @@ class Worker:
             self.on_run(graph.nodes)
 
     def run_light(self, call: Call) -> GraphRan | ExchangingShare | None:
-        """Run a share at once, or begin to, that is one light unit. None for others, and with a trace."""
+        """Run a share of one unit at once, or begin to: it is light, or receives. None for others, and with a trace."""
         message: Any = call.message
         session, graph = self._registered(message)
         is_watched = call.trace or message.options or self._recorders

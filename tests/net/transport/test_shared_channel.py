@@ -20,7 +20,7 @@ from aioflow.net.transport.descriptors import UnixPair, offer_pair
 from aioflow.net.transport.mapped_segments import Mapped
 from aioflow.net.transport.segments import MANY, Piece, Segment, SegmentPool, SharedMemoryError, pool
 from aioflow.net.transport.shared_channel import SharedMemoryChannel, _Lent
-from aioflow.net.transport.websocket_server import Memory, WebSocketNetwork, dial
+from aioflow.net.transport.websocket_server import ChannelOptions, WebSocketNetwork, dial
 from aioflow.net.wire.identity import Identity, Settings
 from aioflow.net.wire.limits import STANDARD
 from aioflow.net.wire.worker_verbs import GraphRan, RunGraph, TensorSent
@@ -150,7 +150,7 @@ async def test_a_dialled_task_waits_a_moment_for_the_socket(monkeypatch):
     ours, theirs = socket.socketpair()
     monkeypatch.setattr(websocket_server, "enter", lambda door: offer_pair(ours, b"key"))
     listener = await network(settings=Settings(handshake=0.05)).listen(ANYWHERE, refuse)
-    channel = await dial(listener.address, None, None, STANDARD, Memory(pool(), private=False))
+    channel = await dial(listener.address, None, None, STANDARD, ChannelOptions(pool(), private=False))
     for _ in range(1000):
         if not listener.connections:
             break
@@ -443,8 +443,8 @@ async def hostile():
     ours, theirs = (UnixPair(*pair) for pair in zip(socket.socketpair(), socket.socketpair(), strict=True))
     ours.descriptors.setblocking(False)
     tcp, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=listening())
-    memory = Memory(pool(), private=False)
-    made = await memory.channel(ours, tcp, STANDARD, dialled=False, release=nothing)
+    options = ChannelOptions(pool(), private=False)
+    made = await options.over_unix_sockets(ours, tcp, STANDARD, dialled=False, release=nothing)
     yield made, theirs
     await made.close()
     theirs.close()

@@ -17,9 +17,9 @@ pytestmark = pytest.mark.sockets
 ANYWHERE = "127.0.0.1:0"
 
 
-@pytest.fixture(params=[False, True], ids=["tcp", "shared memory"])
+@pytest.fixture(params=[False, True], ids=["tcp", "shared memory and polling"])
 def network(request):
-    return WebSocketNetwork(shared_memory=request.param)
+    return WebSocketNetwork(shared_memory=request.param, busy_poll=request.param)
 
 
 @pytest.fixture

@@ -120,8 +120,8 @@ async def nothing():
     """What is given back."""
 
 
-def on(transport, dialled):
-    return WebSocketChannel(transport, LONGEST, dialled=dialled, release=nothing)
+def on(transport, dialled, poll=None):
+    return WebSocketChannel(transport, LONGEST, dialled=dialled, release=nothing, poll=poll)
 
 
 async def heard(data, cuts=(), *, dialled=True, receiver=None):
@@ -387,3 +387,26 @@ async def test_a_wait_that_is_cancelled_as_its_frame_comes_breaks_nothing():
         await asyncio.sleep(0)
     transport.comes(packed(frames.BINARY, b"next", mask=False))
     assert await waiting == b"next"
+
+
+class Poll:
+    """Records the messages of a channel."""
+
+    def __init__(self):
+        self.messages = []
+
+    def sent(self):
+        self.messages.append("sent")
+
+    def received(self):
+        self.messages.append("received")
+
+
+async def test_a_channel_polls_after_what_it_sends_and_receives():
+    poll, transport = Poll(), Transport()
+    channel = on(transport, dialled=True, poll=poll)
+    channel.listen(FrameReceiver())
+    await asyncio.sleep(0)
+    channel.send(b"asked")
+    transport.comes(packed(frames.BINARY, b"answered", mask=False))
+    assert poll.messages == ["sent", "received"]

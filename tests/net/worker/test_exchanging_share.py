@@ -1,7 +1,8 @@
-"""A light share that receives values, run without an asyncio task: as one that an asyncio task runs, for comparison."""
+"""A share of one unit that receives values, run without an asyncio task: as one that an asyncio task runs."""
 
 import asyncio
 import contextlib
+import threading
 
 import pytest
 
@@ -12,6 +13,7 @@ from aioflow.net.worker.exchanging_share import ExchangingShare
 from aioflow.tensors.dtypes import DeviceKind, Spec
 from aioflow.testing import VirtualTimeLoop
 from aioflow.testing.simulated_cluster import SimulatedCluster
+from tests.support.cluster_processes import free_ports
 
 MASTER, OTHER = "/job:worker/task:0", "/job:worker/task:1"
 IN_A_TASK = af.RunOptions(timeout=3600.0)
@@ -44,14 +46,28 @@ async def cluster():
         yield cluster
 
 
-def received(compute):
+def unchanged(x):
+    return x
+
+
+def long_way(x):
+    """`x`, by heavy kernels."""
+    return af.reduce_max(af.sort(af.fill([1 << 16], x)))
+
+
+@pytest.fixture(params=[unchanged, long_way], ids=["light", "heavy"])
+def kernels(request):
+    return request.param
+
+
+def received(compute, kernels=unchanged):
     """A placeholder, and what the master computes of its value, which another task gives after as many seconds."""
     x = af.placeholder(af.float32, [])
     with af.device(OTHER):
         value = af.py_func("late", [x], af.float32)
         value.set_shape([])
     with af.device(MASTER):
-        return x, compute(value)
+        return x, compute(kernels(value))
 
 
 async def is_clean(cluster):
@@ -60,8 +76,8 @@ async def is_clean(cluster):
     return not any(worker.step_table.open or worker._state.steps for worker in workers)
 
 
-async def test_it_computes_with_the_values_that_come(cluster, graph, options):
-    x, result = received(lambda value: value * 2.0 + 1.0)
+async def test_it_computes_with_the_values_that_come(cluster, graph, options, kernels):
+    x, result = received(lambda value: value * 2.0 + 1.0, kernels)
     async with af.Session(cluster.target("worker", 0), graph=graph) as session:
         await session.run(result, {x: 0.0}, IN_A_TASK)
         many = [session.run(result, {x: float(n)}, options) for n in range(8)]
@@ -69,8 +85,8 @@ async def test_it_computes_with_the_values_that_come(cluster, graph, options):
         assert await is_clean(cluster)
 
 
-async def test_its_own_error_names_the_operation(cluster, graph, options):
-    x, result = received(lambda value: 1 // af.cast(value, af.int32))
+async def test_its_own_error_names_the_operation(cluster, graph, options, kernels):
+    x, result = received(lambda value: 1 // af.cast(value, af.int32), kernels)
     async with af.Session(cluster.target("worker", 0), graph=graph) as session:
         assert await session.run(result, {x: 1.0}, IN_A_TASK) == 1
         with pytest.raises(errors.InvalidArgumentError) as caught:
@@ -82,8 +98,8 @@ async def test_its_own_error_names_the_operation(cluster, graph, options):
         assert await session.run(result, {x: 1.0}, options) == 1
 
 
-async def test_an_error_elsewhere_ends_it(cluster, graph, options):
-    x, result = received(lambda value: value + 1.0)
+async def test_an_error_elsewhere_ends_it(cluster, graph, options, kernels):
+    x, result = received(lambda value: value + 1.0, kernels)
     with af.device(OTHER):
         broken = 1 // af.cast(x, af.int32)
     async with af.Session(cluster.target("worker", 0), graph=graph) as session:
@@ -94,9 +110,9 @@ async def test_an_error_elsewhere_ends_it(cluster, graph, options):
 
 
 @contextlib.asynccontextmanager
-async def waiting(cluster, graph, options):
+async def waiting(cluster, graph, options, kernels=unchanged):
     """A session, its placeholder and result, and a run that waits for a value."""
-    x, result = received(lambda value: value + 1.0)
+    x, result = received(lambda value: value + 1.0, kernels)
     async with af.Session(cluster.target("worker", 0), graph=graph) as session:
         await session.run(result, {x: 0.0}, IN_A_TASK)
         run = asyncio.ensure_future(session.run(result, {x: 60.0}, options))
@@ -104,8 +120,8 @@ async def waiting(cluster, graph, options):
         yield session, x, result, run
 
 
-async def test_a_cancelled_run_ends_it_while_it_waits(cluster, graph, options):
-    async with waiting(cluster, graph, options) as (session, x, result, run):
+async def test_a_cancelled_run_ends_it_while_it_waits(cluster, graph, options, kernels):
+    async with waiting(cluster, graph, options, kernels) as (session, x, result, run):
         assert not await is_clean(cluster)
         run.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -161,3 +177,57 @@ def test_an_exit_in_a_kernel_ends_the_loop():
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner, pytest.raises(SystemExit):
         runner.run(main())
+
+
+class Thread:
+    """A kernel that computes on a thread until the test lets it go on."""
+
+    def __init__(self):
+        self.begun, self.going_on = threading.Event(), threading.Event()
+
+    def compute(self, x):
+        self.begun.set()
+        self.going_on.wait()
+        return x + 1
+
+
+THREAD = Thread()
+
+
+@op(name="test_slow")
+def slow(x: Spec) -> Spec:
+    """`x` + 1, by a compute thread."""
+    return x
+
+
+slow.no_gradient("a test needs none")
+slow.cost(lambda inputs, outputs, attrs: 1e300)
+slow.kernel(DeviceKind.CPU)(lambda xp, x: THREAD.compute(x))
+
+
+@pytest.mark.sockets
+async def test_a_cancelled_run_leaves_its_heavy_kernel_to_the_thread(graph, options):
+    jobs = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
+    async with (
+        af.train.Server(jobs, "worker", 0, py_funcs={"late": late}) as server,
+        af.train.Server(jobs, "worker", 1, py_funcs={"late": late}),
+        af.Session(server.target, graph=graph) as session,
+    ):
+        x, result = received(slow)
+        state = server._worker._state
+        THREAD.going_on.set()
+        assert await session.run(result, {x: 0.0}, IN_A_TASK) == 1.0
+        assert await session.run(result, {x: 0.0}, options) == 1.0
+        THREAD.going_on.clear()
+        THREAD.begun.clear()
+        run = asyncio.ensure_future(session.run(result, {x: 0.0}, options))
+        await asyncio.to_thread(THREAD.begun.wait)
+        assert "test_slow" in str(await session.explain())
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        await session.run(x + 1.0, {x: 0.0}, IN_A_TASK)  # after the cancel has arrived
+        assert not state.steps
+        assert state.devices[0].compute.detached
+        THREAD.going_on.set()
+        assert await session.run(result, {x: 0.0}, options) == 1.0
