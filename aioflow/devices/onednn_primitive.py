@@ -385,7 +385,7 @@ def _check_float32(arrays: Sequence[Array]) -> None:
             raise TypeError(f"oneDNN was given {array.dtype} for float32")
 
 
-def _address(array: Array) -> int:
+def address(array: Array) -> int:
     """Return the address of an array's first element, in a third of the time that `array.ctypes` takes."""
     try:
         return ctypes.addressof(_Byte.from_buffer(array))
@@ -430,7 +430,7 @@ class _Call:
         """Run all steps. A step is finished when the library returns."""
         point, execute, stream = self._library.point, self._library.execute, self._stream
         for handle, number in self._arrays:
-            point(handle, _address(arrays[number]))
+            point(handle, address(arrays[number]))
         scratch = self._take_scratch() if self._size else None
         for primitive, count, arguments in self._steps:
             if stop is not None and stop.asked:

@@ -8,7 +8,7 @@ from aioflow.graph.graph import Graph
 from aioflow.graph.op import REGISTRY
 from aioflow.kernels.array.constants import constant
 from aioflow.kernels.linalg.matmul import matmul
-from aioflow.kernels.linalg.onednn_matmul import SMALL, faster, faster_batches, laid
+from aioflow.kernels.linalg.onednn_matmul import SMALL, SMALL_ROW, faster, faster_batches, laid
 from aioflow.tensors.dtypes import DeviceKind
 from tests.support.evaluate import bound, evaluate
 from tests.support.onednn import agree, needs_library, numbers
@@ -176,6 +176,17 @@ def test_dnnl_sgemm_gets_a_matrix_of_long_rows_where_it_packs_it_and_the_bits_ar
     for other in others:
         np.testing.assert_array_equal(other, first)
     np.testing.assert_allclose(first, a @ b, rtol=1e-4, atol=1e-4)
+
+
+@needs_library
+@pytest.mark.parametrize(("rows", "inner", "taken"), [(1, 512, False), (1, 513, True), (2, 256, False), (2, 513, True)])
+def test_dnnl_sgemm_gets_one_row_from_fewer_numbers_on_than_several(rows, inner, taken):
+    lib, a, b = NotedProducts(avx512=True), numbers(rows, inner), numbers(inner, 256, seed=1)
+    b.flags.writeable = False
+    assert (inner * 256 > SMALL_ROW) == (inner > 512)
+    found = faster(lib, np.ndarray.dot)(a, b)
+    assert bool(lib.begins) == taken
+    np.testing.assert_allclose(found, a.astype(np.float64) @ b, rtol=1e-4, atol=1e-4)
 
 
 @needs_library
