@@ -393,6 +393,13 @@ def address(array: Array) -> int:
         return int(array.ctypes.data)
 
 
+def pointer(array: Array) -> Any:
+    """Return the address of an array without gaps in the form of an argument, which the library need not convert."""
+    if array.flags.writeable:
+        return ctypes.byref(_Byte.from_buffer(array))
+    return ctypes.c_void_p(array.ctypes.data)
+
+
 class _Call:
     """The library's objects for one execution; concurrent executions have different ones.
 

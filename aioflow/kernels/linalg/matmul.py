@@ -146,9 +146,11 @@ def _batched(dot: Product, matmul: Product) -> Product:
     """The product of batches; by one big product where all matrices of a batch meet the same one."""
 
     def product(a: Array, b: Array, out: Array | None = None) -> Array:
+        if a.ndim > 2 and b.ndim > 2:
+            return matmul(a, b, out=out)
         if a.ndim < 2 or b.ndim < 2:
             raise errors.InvalidArgumentError(f"matrices have at least rank 2, not {a.ndim} and {b.ndim}")
-        if out is not None or b.ndim > 2 or a.ndim == 2 or not a.flags.c_contiguous:
+        if out is not None or a.ndim == 2 or not a.flags.c_contiguous:
             return matmul(a, b, out=out)
         *batch, inner = a.shape
         return dot(a.reshape(math.prod(batch), inner), b).reshape(*batch, b.shape[1])

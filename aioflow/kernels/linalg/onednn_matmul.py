@@ -8,6 +8,7 @@ disturb each other: a training step of large products by oneDNN and one small pr
 times as long.
 """
 
+import ctypes
 import functools
 import math
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from aioflow.devices.onednn import Library, check
-from aioflow.devices.onednn_primitive import Builder, Layout, address
+from aioflow.devices.onednn_primitive import Builder, Layout, address, pointer
 from aioflow.devices.onednn_routines import ROUTINES
 from aioflow.devices.onednn_scratch import LINE, SCRATCH
 from aioflow.kernels import onednn_kernels
@@ -29,6 +30,9 @@ SMALL: Final = 1 << 18
 """Multiplications up to which NumPy's BLAS computes a product on one thread."""
 SMALL_ROW: Final = 1 << 17
 """The numbers of `b` up to which NumPy's BLAS multiplies one row by it as fast, with one thread."""
+_FLOAT32: Final = np.dtype(np.float32)
+_AS_IT_IS, _ONE, _WHOLE, _NOTHING = ctypes.c_char(b"N"), ctypes.c_int64(1), ctypes.c_float(1), ctypes.c_float(0)
+"""Arguments that the library gets in each product of a row, converted once."""
 _SLOW: Final = 1 << 23
 """Multiplications from which dnnl_sgemm is slow at a transposed `b`."""
 _SRC, _DST, _WEIGHTS = 1, 17, 33
@@ -46,12 +50,15 @@ _COLUMNS, _DEPTH = 128, 256
 
 def faster(lib: Library, dot: Product) -> Product:
     """`dot`, the product of two matrices, by oneDNN if they are large. They may be transposed views."""
-    sgemm, arranged = lib.sgemm, _as_it_is if lib.avx512 else _arranged
+    sgemm, arranged, row_product = lib.sgemm, _as_it_is if lib.avx512 else _arranged, _row_product(lib)
 
     def product(a: Array, b: Array, out: Array | None = None) -> Array:
-        small = SMALL_ROW if len(a) == 1 else SMALL
-        if a.size * b.shape[1] <= small or a.shape[1] != b.shape[0] or not a.dtype == b.dtype == np.float32:
+        is_row = len(a) == 1
+        small = SMALL_ROW if is_row else SMALL
+        if a.size * b.shape[1] <= small or a.shape[1] != b.shape[0] or not a.dtype == b.dtype == _FLOAT32:
             return dot(a, b, out)
+        if is_row and out is None and a.flags.c_contiguous and b.flags.c_contiguous:
+            return row_product(a, b)
         (a, flip_a), (b, flip_b) = _flat(a), _flat(b)
         rows, inner = a.shape[:: -1 if flip_a else 1]
         columns = b.shape[0 if flip_b else 1]
@@ -74,13 +81,35 @@ def faster(lib: Library, dot: Product) -> Product:
     return product
 
 
+def _row_product(lib: Library) -> Product:
+    """The same product of one row and a matrix, both without gaps. Its arguments cost a third of those of others."""
+    sgemm, number = lib.sgemm, functools.lru_cache(ctypes.c_int64)
+
+    def product(a: Array, b: Array) -> Array:
+        sizes = b.shape
+        y = np.empty((1, sizes[1]), _FLOAT32)
+        inner, columns = number(sizes[0]), number(sizes[1])
+        status = sgemm(
+            _AS_IT_IS, _AS_IT_IS, _ONE, columns, inner,
+            _WHOLE, pointer(a), inner, pointer(b), columns, _NOTHING, pointer(y), columns,
+        )  # fmt: skip
+        if status:
+            check("dnnl_sgemm", status)
+        return y
+
+    return product
+
+
 def faster_batches(lib: Library, matmul: Product) -> Product:
     """`matmul`, the products of two batches of matrices, by oneDNN if the matrices are large and need no broadcast."""
 
     def products(a: Array, b: Array, out: Array | None = None) -> Array:
-        (*batch, rows, inner), columns = a.shape, b.shape[-1]
-        large = rows * inner * columns > SMALL and a.shape[:-2] == b.shape[:-2] and b.shape[-2] == inner
-        if not (large and math.prod(batch) and a.dtype == b.dtype == np.float32):
+        (rows, inner), columns = a.shape[-2:], b.shape[-1]
+        if rows * inner * columns <= SMALL:
+            return matmul(a, b, out=out)
+        batch = a.shape[:-2]
+        fit = batch == b.shape[:-2] and b.shape[-2] == inner
+        if not (fit and math.prod(batch) and a.dtype == b.dtype == np.float32):
             return matmul(a, b, out=out)
         (a, of_a), (b, of_b) = laid(a), laid(b)
         routine = ROUTINES.find(lib, (_by_matrix, of_a, of_b), functools.partial(_by_matrix, of_a, of_b))
