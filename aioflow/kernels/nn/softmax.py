@@ -1,10 +1,12 @@
 """Softmax and its logarithm along one axis, with fused gradients.
 
 Rows, that is the last axis, are short as a rule, and NumPy's reductions cost most where rows are short. So the highest
-element of each row is found by `argmax` and taken by its flat index, and rows are summed by a product with ones.
+element of each row is found by `argmax` and taken by its flat index, unless the rows are few, and rows are summed by a
+product with ones.
 """
 
 import functools
+from typing import Final
 
 import numpy as np
 
@@ -16,6 +18,10 @@ from aioflow.kernels.families import SLOW, costs
 from aioflow.kernels.nn import onednn_softmax
 from aioflow.kernels.nn.activation import Function, ones, same_shape, wide
 from aioflow.tensors.dtypes import FLOAT, Array, Namespace, Spec
+
+_FEW: Final = 8
+"""Rows up to which a reduction finds the highest elements as fast."""
+_highest: Final[Function] = np.maximum.reduce
 
 
 @functools.lru_cache(maxsize=64)
@@ -32,6 +38,8 @@ def row_starts(rows: int, length: int) -> Array:
 
 def row_tops(x: Array) -> Array:
     """The highest element of each row, as a column; NaN where a row has one."""
+    if x.size <= _FEW * x.shape[-1]:
+        return _highest(x, -1, None, None, True)
     best = x.argmax(-1)
     tops = x.take(best.ravel() + row_starts(best.size, x.shape[-1]))
     return tops.reshape(*best.shape, 1)
@@ -104,8 +112,7 @@ def _softmax_of(xp: Namespace, node: NodeView) -> Function:
     def compute(logits: Array, out: Array | None = None) -> Array:
         y = xp.subtract(logits, _tops(logits, axis), out=out)
         xp.exp(y, out=y)
-        y /= _sums(y, axis)
-        return y
+        return xp.divide(y, _sums(y, axis), out=y)
 
     return compute
 
