@@ -14,6 +14,7 @@ from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU, NARROW, elements, sum_along
 from aioflow.kernels.linalg import onednn_matmul
+from aioflow.kernels.linalg.onednn_row_product import of_row
 from aioflow.kernels.math.complex import conj
 from aioflow.tensors.dtypes import NUMERIC, UNKNOWN, Array, Namespace, Spec, TensorShape, float32, merge_sizes
 
@@ -124,7 +125,11 @@ def _(xp: Namespace, node: NodeView) -> Product:
         dot, matmul = matrix_product(xp), xp.matmul
     else:
         dot, matmul = onednn_matmul.faster(lib, matrix_product(xp)), onednn_matmul.faster_batches(lib, xp.matmul)
-    return _flipped(xp, dot if a.rank == b.rank == 2 else _batched(dot, matmul), node)
+    if a.rank != 2 or b.rank != 2:
+        return _flipped(xp, _batched(dot, matmul), node)
+    if lib is None or onednn_matmul.is_small(a, node.output_specs[0]):
+        return _flipped(xp, matrix_product(xp), node)
+    return _flipped(xp, dot, node) if any(_flips(node.attrs)) else of_row(lib, dot, a, b)
 
 
 def matrix_product(xp: Namespace) -> Product:

@@ -8,7 +8,6 @@ disturb each other: a training step of large products by oneDNN and one small pr
 times as long.
 """
 
-import ctypes
 import functools
 import math
 from collections.abc import Callable
@@ -17,22 +16,18 @@ from typing import Final
 import numpy as np
 
 from aioflow.devices.onednn import Library, check
-from aioflow.devices.onednn_primitive import Builder, Layout, address, pointer
+from aioflow.devices.onednn_primitive import Builder, Layout, address
 from aioflow.devices.onednn_routines import ROUTINES
 from aioflow.devices.onednn_scratch import LINE, SCRATCH
 from aioflow.kernels import onednn_kernels
+from aioflow.kernels.linalg.onednn_row_product import SMALL_ROW
 from aioflow.resources.variable_memory import LONG, VECTOR
-from aioflow.tensors.dtypes import Array
+from aioflow.tensors.dtypes import Array, Spec
 
 Product = Callable[..., Array]
 
 SMALL: Final = 1 << 18
 """Multiplications up to which NumPy's BLAS computes a product on one thread."""
-SMALL_ROW: Final = 1 << 17
-"""The numbers of `b` up to which NumPy's BLAS multiplies one row by it as fast, with one thread."""
-_FLOAT32: Final = np.dtype(np.float32)
-_AS_IT_IS, _ONE, _WHOLE, _NOTHING = ctypes.c_char(b"N"), ctypes.c_int64(1), ctypes.c_float(1), ctypes.c_float(0)
-"""Arguments that the library gets in each product of a row, converted once."""
 _SLOW: Final = 1 << 23
 """Multiplications from which dnnl_sgemm is slow at a transposed `b`."""
 _SRC, _DST, _WEIGHTS = 1, 17, 33
@@ -50,15 +45,12 @@ _COLUMNS, _DEPTH = 128, 256
 
 def faster(lib: Library, dot: Product) -> Product:
     """`dot`, the product of two matrices, by oneDNN if they are large. They may be transposed views."""
-    sgemm, arranged, row_product = lib.sgemm, _as_it_is if lib.avx512 else _arranged, _row_product(lib)
+    sgemm, arranged = lib.sgemm, _as_it_is if lib.avx512 else _arranged
 
     def product(a: Array, b: Array, out: Array | None = None) -> Array:
-        is_row = len(a) == 1
-        small = SMALL_ROW if is_row else SMALL
-        if a.size * b.shape[1] <= small or a.shape[1] != b.shape[0] or not a.dtype == b.dtype == _FLOAT32:
+        small = SMALL_ROW if len(a) == 1 else SMALL
+        if a.size * b.shape[1] <= small or a.shape[1] != b.shape[0] or not a.dtype == b.dtype == np.float32:
             return dot(a, b, out)
-        if is_row and out is None and a.flags.c_contiguous and b.flags.c_contiguous:
-            return row_product(a, b)
         (a, flip_a), (b, flip_b) = _flat(a), _flat(b)
         rows, inner = a.shape[:: -1 if flip_a else 1]
         columns = b.shape[0 if flip_b else 1]
@@ -81,23 +73,12 @@ def faster(lib: Library, dot: Product) -> Product:
     return product
 
 
-def _row_product(lib: Library) -> Product:
-    """The same product of one row and a matrix, both without gaps. Its arguments cost a third of those of others."""
-    sgemm, number = lib.sgemm, functools.lru_cache(ctypes.c_int64)
-
-    def product(a: Array, b: Array) -> Array:
-        sizes = b.shape
-        y = np.empty((1, sizes[1]), _FLOAT32)
-        inner, columns = number(sizes[0]), number(sizes[1])
-        status = sgemm(
-            _AS_IT_IS, _AS_IT_IS, _ONE, columns, inner,
-            _WHOLE, pointer(a), inner, pointer(b), columns, _NOTHING, pointer(y), columns,
-        )  # fmt: skip
-        if status:
-            check("dnnl_sgemm", status)
-        return y
-
-    return product
+def is_small(a: Spec, product: Spec) -> bool:
+    """Whether the sizes of `a` and of the product of two matrices are known, and leave it to NumPy."""
+    count, sizes = a.shape.num_elements(), product.sizes or (None,)
+    if count is None or sizes[-1] is None:
+        return False
+    return count * sizes[-1] <= (SMALL_ROW if sizes[0] == 1 else SMALL)
 
 
 def faster_batches(lib: Library, matmul: Product) -> Product:

@@ -8,8 +8,9 @@ from aioflow.graph.graph import Graph
 from aioflow.graph.op import REGISTRY
 from aioflow.kernels.array.constants import constant
 from aioflow.kernels.linalg.matmul import matmul
-from aioflow.kernels.linalg.onednn_matmul import SMALL, SMALL_ROW, faster, faster_batches, laid
-from aioflow.tensors.dtypes import DeviceKind
+from aioflow.kernels.linalg.onednn_matmul import SMALL, faster, faster_batches, is_small, laid
+from aioflow.kernels.linalg.onednn_row_product import SMALL_ROW
+from aioflow.tensors.dtypes import DeviceKind, Spec, TensorShape, float32
 from tests.support.evaluate import bound, evaluate
 from tests.support.onednn import agree, needs_library, numbers
 
@@ -187,6 +188,18 @@ def test_dnnl_sgemm_gets_one_row_from_fewer_numbers_on_than_several(rows, inner,
     found = faster(lib, np.ndarray.dot)(a, b)
     assert bool(lib.begins) == taken
     np.testing.assert_allclose(found, a.astype(np.float64) @ b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("a", "columns"), [((1, 512), 256), ((2, 512), 256), ((32, 64), 128), ((0, 8), 8)])
+def test_small_products_are_known_before_the_run(a, columns):
+    def spec(*sizes):
+        return Spec(float32, TensorShape(sizes))
+
+    assert is_small(spec(*a), spec(a[0], columns))
+    assert not is_small(spec(*a), spec(a[0], None))
+    assert not is_small(spec(None, a[1]), spec(None, columns))
+    if a[0]:
+        assert not is_small(spec(*a), spec(a[0], columns + 1))
 
 
 @needs_library
