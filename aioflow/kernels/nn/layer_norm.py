@@ -23,7 +23,7 @@ from aioflow.kernels.nn import onednn_layer_norm
 from aioflow.kernels.nn.activation import LONGEST, Function, ones, same_shape
 from aioflow.kernels.nn.normalisation import U, statistics_dtype
 from aioflow.kernels.nn.onednn_normalisation import MOST_VARIANCES, is_precise
-from aioflow.tensors.dtypes import FLOAT, UNKNOWN, Array, Namespace, Spec, TensorShape, merge_sizes
+from aioflow.tensors.dtypes import FLOAT, UNKNOWN, Array, Namespace, Sizes, Spec, TensorShape, merge_sizes
 
 
 def _checked(x: Spec, scale: Spec, *vectors: Spec) -> TensorShape:
@@ -118,9 +118,12 @@ def _centred(xp: Namespace, rows: Array) -> tuple[Array, Array]:
 @layer_norm.kernel(CPU, GPU, fresh=True, binds=True)
 def _normalised(xp: Namespace, node: NodeView) -> Function:
     epsilon, dtype = node.attrs["epsilon"], node.output_specs[0].dtype.np
+    may_be_row = xp is np and node.input_specs[0].dtype is node.input_specs[1].dtype
+    if may_be_row and _is_row(*[spec.sizes for spec in node.input_specs]):
+        return lambda x, scale, offset: _normalised_row(x, scale, offset, epsilon)
 
     def compute(x: Array, scale: Array, offset: Array) -> tuple[Array, Array, Array]:
-        if xp is np and _is_row(x, scale, offset):
+        if may_be_row and _is_row(x.shape, scale.shape, offset.shape):
             return _normalised_row(x, scale, offset, epsilon)
         (rows,), column = _rows(xp, scale, x), onednn_layer_norm.column_of(x, scale)
         _same([scale.shape, offset.shape])
@@ -134,12 +137,11 @@ def _normalised(xp: Namespace, node: NodeView) -> Function:
     return compute
 
 
-def _is_row(x: Array, scale: Array, offset: Array) -> bool:
-    """Whether x is one row that is not long, of one dtype with vectors of its length."""
-    sizes, dtype = scale.shape, scale.dtype
-    if x.dtype != dtype or not 0 < scale.size == x.size <= LONGEST or not sizes:
+def _is_row(x: Sizes | None, scale: Sizes | None, offset: Sizes | None) -> bool:
+    """Whether arrays of these sizes are one row, that is not long, and two vectors of its length."""
+    if not x or not scale or scale != offset or x != (*[1] * (len(x) - len(scale)), *scale):
         return False
-    return bool(sizes == x.shape[-len(sizes) :] and sizes == offset.shape)
+    return 0 < math.prod([size or 0 for size in scale]) <= LONGEST
 
 
 def _normalised_row(x: Array, scale: Array, offset: Array, epsilon: float) -> tuple[Array, Array, Array]:

@@ -82,7 +82,9 @@ def _found(
 
 
 def _normalise(node: NodeView, lib: Library, otherwise: Function) -> Function:
-    epsilon = node.attrs["epsilon"]
+    epsilon, count = node.attrs["epsilon"], node.input_specs[0].shape.num_elements()
+    if count is not None and count <= SMALL:
+        return otherwise
 
     def compute(x: Array, scale: Array, offset: Array) -> tuple[Array, ...]:
         if x.size <= SMALL:
