@@ -48,10 +48,11 @@ def matmul(
     for spec in (a, b):
         if spec.rank is not None and spec.rank < 2:
             raise ValueError(f"a matrix has at least rank 2, the shape is {spec.shape}")
-    return Spec(a.dtype, _product_shape(a, b, transpose_a or adjoint_a, transpose_b or adjoint_b))
+    return Spec(a.dtype, product_shape(a, b, transpose_a or adjoint_a, transpose_b or adjoint_b))
 
 
-def _product_shape(a: Spec, b: Spec, flip_a: bool, flip_b: bool) -> TensorShape:
+def product_shape(a: Spec, b: Spec, flip_a: bool, flip_b: bool) -> TensorShape:
+    """The shape of the product of two matrices or batches. ValueError if they do not fit."""
     if a.sizes is None or b.sizes is None:
         return UNKNOWN
     rows, inner = a.sizes[-2:][:: -1 if flip_a else 1]
@@ -129,7 +130,7 @@ def _(xp: Namespace, node: NodeView) -> Product:
         return _flipped(xp, _batched(dot, matmul), node)
     if lib is None or onednn_matmul.is_small(a, node.output_specs[0]):
         return _flipped(xp, matrix_product(xp), node)
-    return _flipped(xp, dot, node) if any(_flips(node.attrs)) else of_row(lib, dot, a, b)
+    return _flipped(xp, dot, node) if any(_flips(node.attrs)) else of_row(lib, dot, a, b, onednn_matmul.SMALL)
 
 
 def matrix_product(xp: Namespace) -> Product:

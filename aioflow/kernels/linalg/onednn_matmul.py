@@ -1,8 +1,6 @@
 """Products of matrices of float32 by oneDNN, where it is faster than NumPy's.
 
-Small products stay with NumPy: its BLAS uses one thread and its call costs less; for large ones oneDNN is faster. The
-product of one row is as fast as memory, which two cores read twice as fast as one: dnnl_sgemm takes a sixth more than
-that time for weights as they lie, and is not slower than primitives with weights in a layout of their own. All
+Small products stay with NumPy: its BLAS uses one thread and its call costs less; for large ones oneDNN is faster. All
 products for which NumPy's BLAS would use more threads belong to oneDNN, because the thread pools of two libraries
 disturb each other: a training step of large products by oneDNN and one small product by NumPy on two cores took three
 times as long.
@@ -20,7 +18,6 @@ from aioflow.devices.onednn_primitive import Builder, Layout, address
 from aioflow.devices.onednn_routines import ROUTINES
 from aioflow.devices.onednn_scratch import LINE, SCRATCH
 from aioflow.kernels import onednn_kernels
-from aioflow.kernels.linalg.onednn_row_product import SMALL_ROW
 from aioflow.resources.variable_memory import LONG, VECTOR
 from aioflow.tensors.dtypes import Array, Spec
 
@@ -43,12 +40,11 @@ _COLUMNS, _DEPTH = 128, 256
 """The columns and the rows of b from which a copy of a costs less than it saves."""
 
 
-def faster(lib: Library, dot: Product) -> Product:
-    """`dot`, the product of two matrices, by oneDNN if they are large. They may be transposed views."""
+def faster(lib: Library, dot: Product, small: int = SMALL) -> Product:
+    """`dot`, the product of two matrices, by oneDNN if it is not `small`. They may be transposed views."""
     sgemm, arranged = lib.sgemm, _as_it_is if lib.avx512 else _arranged
 
     def product(a: Array, b: Array, out: Array | None = None) -> Array:
-        small = SMALL_ROW if len(a) == 1 else SMALL
         if a.size * b.shape[1] <= small or a.shape[1] != b.shape[0] or not a.dtype == b.dtype == np.float32:
             return dot(a, b, out)
         (a, flip_a), (b, flip_b) = _flat(a), _flat(b)
@@ -78,7 +74,7 @@ def is_small(a: Spec, product: Spec) -> bool:
     count, sizes = a.shape.num_elements(), product.sizes or (None,)
     if count is None or sizes[-1] is None:
         return False
-    return count * sizes[-1] <= (SMALL_ROW if sizes[0] == 1 else SMALL)
+    return count * sizes[-1] <= SMALL
 
 
 def faster_batches(lib: Library, matmul: Product) -> Product:

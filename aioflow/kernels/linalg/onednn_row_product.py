@@ -1,7 +1,8 @@
 """The product of one row and a matrix of known size, by a call of dnnl_sgemm whose arguments are prepared.
 
 Such a product takes some twenty microseconds, and Python's part of a call in the middle of a model is slow, since the
-weights drive it out of the caches. So the sizes are converted once, when a node is bound.
+weights drive it out of the caches. So the sizes are converted once, when a node is bound. dnnl_sgemm takes a sixth more
+than the time of reading the matrix, as do primitives that get it in a layout of their own.
 """
 
 import ctypes
@@ -16,18 +17,19 @@ from aioflow.tensors.dtypes import Array, Spec
 
 Product = Callable[..., Array]
 
-SMALL_ROW: Final = 1 << 17
-"""The numbers of a matrix up to which NumPy's BLAS multiplies one row by it as fast, with one thread."""
 _FLOAT32: Final = np.dtype(np.float32)
 _AS_IT_IS, _ONE, _WHOLE, _NOTHING = ctypes.c_char(b"N"), ctypes.c_int64(1), ctypes.c_float(1), ctypes.c_float(0)
 
 
-def of_row(lib: Library, general: Product, a: Spec, b: Spec) -> Product:
-    """`general`, the product of two matrices, with a shorter way to the same bits if these Specs let `a` be one row."""
+def of_row(lib: Library, general: Product, a: Spec, b: Spec, small: int = 0) -> Product:
+    """`general`, a product by dnnl_sgemm, with a shorter way to the same bits if these Specs let `a` be one row.
+
+    That is the case if `b` has more than `small` numbers.
+    """
     if a.sizes is None or a.sizes[0] not in (1, None) or b.sizes is None or None in b.sizes:
         return general
     inner, columns = b.shape.as_list()
-    return _prepared(lib, general, inner, columns) if inner * columns > SMALL_ROW else general
+    return _prepared(lib, general, inner, columns) if inner * columns > small else general
 
 
 def _prepared(lib: Library, general: Product, inner: int, columns: int) -> Product:

@@ -9,7 +9,6 @@ from aioflow.graph.op import REGISTRY
 from aioflow.kernels.array.constants import constant
 from aioflow.kernels.linalg.matmul import matmul
 from aioflow.kernels.linalg.onednn_matmul import SMALL, faster, faster_batches, is_small, laid
-from aioflow.kernels.linalg.onednn_row_product import SMALL_ROW
 from aioflow.tensors.dtypes import DeviceKind, Spec, TensorShape, float32
 from tests.support.evaluate import bound, evaluate
 from tests.support.onednn import agree, needs_library, numbers
@@ -180,17 +179,17 @@ def test_dnnl_sgemm_gets_a_matrix_of_long_rows_where_it_packs_it_and_the_bits_ar
 
 
 @needs_library
-@pytest.mark.parametrize(("rows", "inner", "taken"), [(1, 512, False), (1, 513, True), (2, 256, False), (2, 513, True)])
-def test_dnnl_sgemm_gets_one_row_from_fewer_numbers_on_than_several(rows, inner, taken):
-    lib, a, b = NotedProducts(avx512=True), numbers(rows, inner), numbers(inner, 256, seed=1)
+@pytest.mark.parametrize("small", [SMALL, 0])
+@pytest.mark.parametrize("inner", [1024, 1025])
+def test_dnnl_sgemm_gets_products_that_are_not_small(inner, small):
+    lib, a, b = NotedProducts(avx512=True), numbers(1, inner), numbers(inner, 256, seed=1)
     b.flags.writeable = False
-    assert (inner * 256 > SMALL_ROW) == (inner > 512)
-    found = faster(lib, np.ndarray.dot)(a, b)
-    assert bool(lib.begins) == taken
+    found = faster(lib, np.ndarray.dot, small)(a, b)
+    assert bool(lib.begins) == (inner * 256 > small)
     np.testing.assert_allclose(found, a.astype(np.float64) @ b, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(("a", "columns"), [((1, 512), 256), ((2, 512), 256), ((32, 64), 128), ((0, 8), 8)])
+@pytest.mark.parametrize(("a", "columns"), [((1, 1024), 256), ((2, 512), 256), ((32, 64), 128), ((0, 8), 8)])
 def test_small_products_are_known_before_the_run(a, columns):
     def spec(*sizes):
         return Spec(float32, TensorShape(sizes))

@@ -8,13 +8,14 @@ from aioflow.errors import OpError
 from aioflow.graph.graph import Graph
 from aioflow.kernels.array.constants import placeholder
 from aioflow.kernels.linalg.matmul import matmul
-from aioflow.kernels.linalg.onednn_matmul import faster
-from aioflow.kernels.linalg.onednn_row_product import SMALL_ROW, of_row
+from aioflow.kernels.linalg.onednn_matmul import SMALL, faster
+from aioflow.kernels.linalg.onednn_row_product import of_row
+from aioflow.kernels.linalg.row_product import row_product
 from aioflow.tensors.dtypes import Spec, TensorShape, float32
 from tests.support.evaluate import evaluate
 from tests.support.onednn import needs_library, numbers
 
-INNER, COLUMNS = 300, 500
+INNER, COLUMNS = 500, 600
 SPECS = Spec(float32, TensorShape([None, INNER])), Spec(float32, TensorShape([INNER, COLUMNS]))
 
 
@@ -53,7 +54,8 @@ def test_a_row_has_the_same_bits_in_every_way():
     for sizes in [[None, INNER], [1, INNER], [None, None]]:
         with Graph().as_default():
             x, w = placeholder(float32, sizes), placeholder(float32, [INNER, COLUMNS])
-            np.testing.assert_array_equal(evaluate(matmul(x, w), {x: a, w: b}), expected)
+            for product in (matmul, row_product):
+                np.testing.assert_array_equal(evaluate(product(x, w), {x: a, w: b}), expected)
 
 
 @needs_library
@@ -70,9 +72,9 @@ def test_other_shapes_and_dtypes_take_the_general_way():
 
 @needs_library
 @pytest.mark.parametrize("a", [[None, None], [2, 512], [1, 512], None])
-@pytest.mark.parametrize("b", [[512, 256], [512, 257], [512, None], None])
+@pytest.mark.parametrize("b", [[512, 512], [512, 513], [512, None], None])
 def test_only_one_row_or_open_rows_and_large_known_weights_are_prepared(a, b):
     specs = [Spec(float32) if sizes is None else Spec(float32, TensorShape(sizes)) for sizes in (a, b)]
-    chosen = of_row(onednn.library(), np.matmul, *specs) is not np.matmul
-    assert chosen == (a is not None and a[0] != 2 and b == [512, 257])
-    assert SMALL_ROW == 512 * 256
+    chosen = of_row(onednn.library(), np.matmul, *specs, SMALL) is not np.matmul
+    assert chosen == (a is not None and a[0] != 2 and b == [512, 513])
+    assert SMALL == 512 * 512
