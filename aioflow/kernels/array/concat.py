@@ -144,8 +144,8 @@ _stack.moves = True
 @_stack.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
     axis, dtype = node.attrs["axis"], node.output_specs[0].dtype.np
-    if node.output_specs[0].rank == 1 and not dtype.hasobject and xp.__name__ == "numpy":
-        return lambda values: xp.array(values, dtype)
+    if axis == 0 and not dtype.hasobject and xp is np:
+        return lambda values: np.array(values, dtype)
     if axis < 0 and node.output_specs[0].rank is None:
         return lambda values: xp.stack(values, axis)
     place = dtypes.normalise_axis(axis, node.output_specs[0].rank)

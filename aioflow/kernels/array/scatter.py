@@ -34,24 +34,28 @@ def _set(xp: Namespace, rows: Array, places: Array, updates: Array) -> None:
 
 def _changed(xp: Namespace, whole: Array, indices: Array, updates: Array, change: Change) -> None:
     """Change the slices of `whole`, which is contiguous, at the positions along the last axis of `indices`."""
+    if change is _set and type(updates) is np.ndarray and _set_one(whole, indices, updates):
+        return
     depth = indices.shape[-1]
     sizes = whole.shape[:depth]
     if depth > whole.ndim or np.shape(updates) != indices.shape[:-1] + whole.shape[depth:]:
         raise ValueError(f"updates of shape {list(np.shape(updates))} do not fit shape {list(whole.shape)}")
-    if xp is np and change is _set and indices.size == depth and _set_one(whole, indices, updates):
-        return
     places = xp.asarray(flat_positions(xp, indices, sizes)).reshape(-1)
     rows = whole.reshape((math.prod(sizes), *whole.shape[depth:]))
     change(xp, rows, places, xp.asarray(updates).reshape(places.shape + whole.shape[depth:]))
 
 
 def _set_one(whole: Array, indices: Array, updates: Array) -> bool:
-    """Set the slice at a single position, and return True, if the position is in range."""
-    place = tuple(indices.ravel().tolist())
-    inside = all(0 <= index < size for index, size in zip(place, whole.shape, strict=False))
-    if inside:
-        whole[(*place, ...)] = updates.reshape(whole.shape[len(place) :])
-    return inside
+    """Set the slice at the position, and return True, if there is one position, in range, and the update fits."""
+    depth = indices.shape[-1]
+    if indices.size != depth or updates.shape != indices.shape[:-1] + whole.shape[depth:] or depth > whole.ndim:
+        return False
+    place = indices.ravel().tolist()
+    for index, size in zip(place, whole.shape, strict=False):
+        if not 0 <= index < size:
+            return False
+    whole[(*place, ...)] = updates
+    return True
 
 
 # On tensors

@@ -14,6 +14,7 @@ from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU, NARROW, elements, sum_along
 from aioflow.kernels.linalg import onednn_matmul
+from aioflow.kernels.linalg.onednn_row_product import of_row
 from aioflow.kernels.math.complex import conj
 from aioflow.tensors.dtypes import NUMERIC, UNKNOWN, Array, Namespace, Spec, TensorShape, float32, merge_sizes
 
@@ -47,10 +48,11 @@ def matmul(
     for spec in (a, b):
         if spec.rank is not None and spec.rank < 2:
             raise ValueError(f"a matrix has at least rank 2, the shape is {spec.shape}")
-    return Spec(a.dtype, _product_shape(a, b, transpose_a or adjoint_a, transpose_b or adjoint_b))
+    return Spec(a.dtype, product_shape(a, b, transpose_a or adjoint_a, transpose_b or adjoint_b))
 
 
-def _product_shape(a: Spec, b: Spec, flip_a: bool, flip_b: bool) -> TensorShape:
+def product_shape(a: Spec, b: Spec, flip_a: bool, flip_b: bool) -> TensorShape:
+    """The shape of the product of two matrices or batches. ValueError if they do not fit."""
     if a.sizes is None or b.sizes is None:
         return UNKNOWN
     rows, inner = a.sizes[-2:][:: -1 if flip_a else 1]
@@ -124,7 +126,11 @@ def _(xp: Namespace, node: NodeView) -> Product:
         dot, matmul = matrix_product(xp), xp.matmul
     else:
         dot, matmul = onednn_matmul.faster(lib, matrix_product(xp)), onednn_matmul.faster_batches(lib, xp.matmul)
-    return _flipped(xp, dot if a.rank == b.rank == 2 else _batched(dot, matmul), node)
+    if a.rank != 2 or b.rank != 2:
+        return _flipped(xp, _batched(dot, matmul), node)
+    if lib is None or onednn_matmul.is_small(a, node.output_specs[0]):
+        return _flipped(xp, matrix_product(xp), node)
+    return _flipped(xp, dot, node) if any(_flips(node.attrs)) else of_row(lib, dot, a, b, onednn_matmul.SMALL)
 
 
 def matrix_product(xp: Namespace) -> Product:
@@ -146,9 +152,11 @@ def _batched(dot: Product, matmul: Product) -> Product:
     """The product of batches; by one big product where all matrices of a batch meet the same one."""
 
     def product(a: Array, b: Array, out: Array | None = None) -> Array:
+        if a.ndim > 2 and b.ndim > 2:
+            return matmul(a, b, out=out)
         if a.ndim < 2 or b.ndim < 2:
             raise errors.InvalidArgumentError(f"matrices have at least rank 2, not {a.ndim} and {b.ndim}")
-        if out is not None or b.ndim > 2 or a.ndim == 2 or not a.flags.c_contiguous:
+        if out is not None or a.ndim == 2 or not a.flags.c_contiguous:
             return matmul(a, b, out=out)
         *batch, inner = a.shape
         return dot(a.reshape(math.prod(batch), inner), b).reshape(*batch, b.shape[1])

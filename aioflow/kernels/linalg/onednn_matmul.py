@@ -14,12 +14,12 @@ from typing import Final
 import numpy as np
 
 from aioflow.devices.onednn import Library, check
-from aioflow.devices.onednn_primitive import Builder, Layout
+from aioflow.devices.onednn_primitive import Builder, Layout, address
 from aioflow.devices.onednn_routines import ROUTINES
 from aioflow.devices.onednn_scratch import LINE, SCRATCH
 from aioflow.kernels import onednn_kernels
 from aioflow.resources.variable_memory import LONG, VECTOR
-from aioflow.tensors.dtypes import Array
+from aioflow.tensors.dtypes import Array, Spec
 
 Product = Callable[..., Array]
 
@@ -40,12 +40,12 @@ _COLUMNS, _DEPTH = 128, 256
 """The columns and the rows of b from which a copy of a costs less than it saves."""
 
 
-def faster(lib: Library, dot: Product) -> Product:
-    """`dot`, the product of two matrices, by oneDNN if they are large. They may be transposed views."""
+def faster(lib: Library, dot: Product, small: int = SMALL) -> Product:
+    """`dot`, the product of two matrices, by oneDNN if it is not `small`. They may be transposed views."""
     sgemm, arranged = lib.sgemm, _as_it_is if lib.avx512 else _arranged
 
     def product(a: Array, b: Array, out: Array | None = None) -> Array:
-        if a.size * b.shape[1] <= SMALL or a.shape[1] != b.shape[0] or not a.dtype == b.dtype == np.float32:
+        if a.size * b.shape[1] <= small or a.shape[1] != b.shape[0] or not a.dtype == b.dtype == np.float32:
             return dot(a, b, out)
         (a, flip_a), (b, flip_b) = _flat(a), _flat(b)
         rows, inner = a.shape[:: -1 if flip_a else 1]
@@ -61,7 +61,7 @@ def faster(lib: Library, dot: Product) -> Product:
         a, step, b = (_as_it_is if flip_b else arranged)(a, b, flip_a)
         status = sgemm(
             b"T" if flip_a else b"N", b"T" if flip_b else b"N", rows, columns, inner,
-            1.0, a.ctypes.data, step, b.ctypes.data, b.shape[1], 0.0, place.ctypes.data, columns,
+            1.0, address(a), step, address(b), b.shape[1], 0.0, address(place), columns,
         )  # fmt: skip
         check("dnnl_sgemm", status)
         return _delivered(place, out)
@@ -69,13 +69,24 @@ def faster(lib: Library, dot: Product) -> Product:
     return product
 
 
+def is_small(a: Spec, product: Spec) -> bool:
+    """Whether the sizes of `a` and of the product of two matrices are known, and leave it to NumPy."""
+    count, sizes = a.shape.num_elements(), product.sizes or (None,)
+    if count is None or sizes[-1] is None:
+        return False
+    return count * sizes[-1] <= SMALL
+
+
 def faster_batches(lib: Library, matmul: Product) -> Product:
     """`matmul`, the products of two batches of matrices, by oneDNN if the matrices are large and need no broadcast."""
 
     def products(a: Array, b: Array, out: Array | None = None) -> Array:
-        (*batch, rows, inner), columns = a.shape, b.shape[-1]
-        large = rows * inner * columns > SMALL and a.shape[:-2] == b.shape[:-2] and b.shape[-2] == inner
-        if not (large and math.prod(batch) and a.dtype == b.dtype == np.float32):
+        (rows, inner), columns = a.shape[-2:], b.shape[-1]
+        if rows * inner * columns <= SMALL:
+            return matmul(a, b, out=out)
+        batch = a.shape[:-2]
+        fit = batch == b.shape[:-2] and b.shape[-2] == inner
+        if not (fit and math.prod(batch) and a.dtype == b.dtype == np.float32):
             return matmul(a, b, out=out)
         (a, of_a), (b, of_b) = laid(a), laid(b)
         routine = ROUTINES.find(lib, (_by_matrix, of_a, of_b), functools.partial(_by_matrix, of_a, of_b))
@@ -173,7 +184,7 @@ def _copied(x: Array, place: Array) -> Array:
 
 def _place(shape: tuple[int, ...], out: Array | None, a: Array, b: Array) -> Array:
     """Where to write: `out` if that is possible while `a` and `b` are read."""
-    if out is None or not out.flags.c_contiguous or out.ctypes.data in (a.ctypes.data, b.ctypes.data):
+    if out is None or not out.flags.c_contiguous or address(out) in (address(a), address(b)):
         return onednn_kernels.result(shape)
     return out
 

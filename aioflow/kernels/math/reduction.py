@@ -2,6 +2,7 @@
 
 import functools
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -434,8 +435,10 @@ for _made in (argmax, argmin):
 
     @_made.kernel(CPU, GPU, fresh=True, binds=True)
     def _(xp: Namespace, node: NodeView, name: str = _made.name) -> Callable[[Array], Array]:
-        find, axis, dtype = getattr(xp, name), node.attrs["axis"] or 0, node.output_specs[0].dtype.np
-        return lambda x: find(x, axis).astype(dtype, copy=False)
+        find, spec = operator.methodcaller(name, node.attrs["axis"] or 0), node.output_specs[0]
+        if spec.rank == 0 and xp is np:
+            return lambda x: spec.dtype.np.type(find(x))
+        return lambda x: find(x).astype(spec.dtype.np, copy=False)
 
 
 OPERATORS.update(argmax=argmax, argmin=argmin)

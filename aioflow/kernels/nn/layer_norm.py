@@ -20,10 +20,10 @@ from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.elementwise import rsqrt
 from aioflow.kernels.math.reduction import reduce_mean, reduce_sum
 from aioflow.kernels.nn import onednn_layer_norm
-from aioflow.kernels.nn.activation import Function, same_shape
+from aioflow.kernels.nn.activation import LONGEST, Function, ones, same_shape
 from aioflow.kernels.nn.normalisation import U, statistics_dtype
-from aioflow.kernels.nn.onednn_normalisation import is_precise
-from aioflow.tensors.dtypes import FLOAT, UNKNOWN, Array, Namespace, Spec, TensorShape, merge_sizes
+from aioflow.kernels.nn.onednn_normalisation import MOST_VARIANCES, is_precise
+from aioflow.tensors.dtypes import FLOAT, UNKNOWN, Array, Namespace, Sizes, Spec, TensorShape, merge_sizes
 
 
 def _checked(x: Spec, scale: Spec, *vectors: Spec) -> TensorShape:
@@ -98,7 +98,12 @@ def _same(shapes: Sequence[tuple[int, ...]]) -> None:
 
 def _means(xp: Namespace, rows: Array) -> Array:
     """The mean of each row, as a column; NaN for no elements."""
-    return rows.mean(1, keepdims=True) if rows.shape[1] else xp.full((len(rows), 1), xp.nan, rows.dtype)
+    count = rows.shape[1]
+    if not count:
+        return xp.full((len(rows), 1), xp.nan, rows.dtype)
+    if xp is np and rows.size <= onednn_layer_norm.SMALL:
+        return rows.dot(ones(count, rows.dtype))[:, None] / count
+    return rows.mean(1, keepdims=True)
 
 
 def _centred(xp: Namespace, rows: Array) -> tuple[Array, Array]:
@@ -113,8 +118,13 @@ def _centred(xp: Namespace, rows: Array) -> tuple[Array, Array]:
 @layer_norm.kernel(CPU, GPU, fresh=True, binds=True)
 def _normalised(xp: Namespace, node: NodeView) -> Function:
     epsilon, dtype = node.attrs["epsilon"], node.output_specs[0].dtype.np
+    may_be_row = xp is np and node.input_specs[0].dtype is node.input_specs[1].dtype
+    if may_be_row and _is_row(*[spec.sizes for spec in node.input_specs]):
+        return lambda x, scale, offset: _normalised_row(x, scale, offset, epsilon)
 
     def compute(x: Array, scale: Array, offset: Array) -> tuple[Array, Array, Array]:
+        if may_be_row and _is_row(x.shape, scale.shape, offset.shape):
+            return _normalised_row(x, scale, offset, epsilon)
         (rows,), column = _rows(xp, scale, x), onednn_layer_norm.column_of(x, scale)
         _same([scale.shape, offset.shape])
         mean, y = _centred(xp, rows)
@@ -125,6 +135,31 @@ def _normalised(xp: Namespace, node: NodeView) -> Function:
         return y.astype(dtype, copy=False).reshape(x.shape), mean.reshape(column), variance.reshape(column)
 
     return compute
+
+
+def _is_row(x: Sizes | None, scale: Sizes | None, offset: Sizes | None) -> bool:
+    """Whether arrays of these sizes are one row, that is not long, and two vectors of its length."""
+    if not x or not scale or scale != offset or x != (*[1] * (len(x) - len(scale)), *scale):
+        return False
+    return 0 < math.prod([size or 0 for size in scale]) <= LONGEST
+
+
+def _normalised_row(x: Array, scale: Array, offset: Array, epsilon: float) -> tuple[Array, Array, Array]:
+    """The same for one row: its sums are numbers, which NumPy subtracts in half the time of columns."""
+    row, rank, count = x.ravel(), x.ndim, x.size
+    one = ones(count, row.dtype)
+    mean = row.dot(one) / count
+    y = row - mean
+    variance = y.dot(y) / count
+    if mean * mean > (variance + epsilon) * MOST_VARIANCES:
+        rounding = y.dot(one) / count
+        mean += rounding
+        y -= rounding
+        variance = y.dot(y) / count
+    y /= np.sqrt(variance + epsilon)
+    y *= scale.ravel()
+    y += offset.ravel()
+    return y.reshape(x.shape), np.array(mean, ndmin=rank), np.array(variance, ndmin=rank)
 
 
 @layer_norm_grad.kernel(CPU, GPU, fresh=True, binds=True)

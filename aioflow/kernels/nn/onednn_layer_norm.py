@@ -75,16 +75,20 @@ def column_of(x: Array, scale: Array) -> tuple[int, ...]:
 def _found(
     lib: Library, build: Callable[[Problem, Builder], None], epsilon: float, x: Array, scale: Array
 ) -> Routine | None:
-    if x.size <= SMALL or not scale.ndim or x.shape[max(0, x.ndim - scale.ndim) :] != scale.shape:
+    if not scale.ndim or x.shape[max(0, x.ndim - scale.ndim) :] != scale.shape:
         return None
     problem = Problem(x.size // scale.size, scale.size, epsilon)
     return ROUTINES.find(lib, (build, problem), functools.partial(build, problem))
 
 
 def _normalise(node: NodeView, lib: Library, otherwise: Function) -> Function:
-    epsilon = node.attrs["epsilon"]
+    epsilon, count = node.attrs["epsilon"], node.input_specs[0].shape.num_elements()
+    if count is not None and count <= SMALL:
+        return otherwise
 
     def compute(x: Array, scale: Array, offset: Array) -> tuple[Array, ...]:
+        if x.size <= SMALL:
+            return otherwise(x, scale, offset)
         routine = _found(lib, _forward, epsilon, x, scale) if offset.shape == scale.shape else None
         if routine is None:
             return otherwise(x, scale, offset)
@@ -101,6 +105,8 @@ def _gradient(node: NodeView, lib: Library, otherwise: Function) -> Function:
     epsilon = node.attrs["epsilon"]
 
     def compute(dy: Array, x: Array, scale: Array, mean: Array, variance: Array) -> tuple[Array, ...]:
+        if x.size <= SMALL:
+            return otherwise(dy, x, scale, mean, variance)
         fits = dy.shape == x.shape and mean.shape == variance.shape == column_of(x, scale)
         routine = _found(lib, _backward, epsilon, x, scale) if fits else None
         if routine is None or not is_precise(mean, variance, epsilon):

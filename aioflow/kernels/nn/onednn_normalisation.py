@@ -41,13 +41,13 @@ class Problem(NamedTuple):
         return self.shape[-1 if self.channels_last else 1]
 
 
-_MOST_SPREADS: Final = 100
-"""A mean of more standard deviations has a rounding, in float32, that changes the result visibly."""
+MOST_VARIANCES: Final = 1e4
+"""A mean whose square is more variances has a rounding, in float32, that changes the result visibly."""
 
 
 def is_precise(mean: Array, variance: Array, epsilon: float) -> bool:
     """Whether all these means are so small beside the spread that float32 suffices to subtract them."""
-    return not (mean * mean > (variance + np.float32(epsilon)) * np.float32(_MOST_SPREADS**2)).any()
+    return not (mean * mean > (variance + np.float32(epsilon)) * np.float32(MOST_VARIANCES)).any()
 
 
 class _Building:

@@ -49,7 +49,7 @@ def _backward(algorithm: int, shape: tuple[int, ...], axis: int, build: Builder)
 def _found(
     lib: Library, build: Callable[[int, tuple[int, ...], int, Builder], None], algorithm: int, x: Array, axis: int
 ) -> Routine | None:
-    if x.size <= SMALL or x.ndim > MOST_AXES:
+    if x.ndim > MOST_AXES:
         return None
     key = algorithm, x.shape, axis % x.ndim
     return ROUTINES.find(lib, (build, *key), functools.partial(build, *key))
@@ -63,6 +63,8 @@ def _softmax(algorithm: int, node: NodeView, lib: Library, otherwise: Function) 
     axis = node.attrs["axis"]
 
     def compute(logits: Array, out: Array | None = None) -> Array:
+        if logits.size <= SMALL:
+            return otherwise(logits, out)
         routine = _found(lib, _forward, algorithm, logits, axis)
         if routine is None or not _finite(logits):
             return otherwise(logits, out=out)
@@ -78,6 +80,8 @@ def _gradient(algorithm: int, node: NodeView, lib: Library, otherwise: Function)
     axis = node.attrs["axis"]
 
     def compute(dy: Array, y: Array, out: Array | None = None) -> Array:
+        if y.size <= SMALL:
+            return otherwise(dy, y, out)
         routine = _found(lib, _backward, algorithm, y, axis) if dy.shape == y.shape else None
         if routine is None or (algorithm == _LOGARITHM and not _finite(y)):
             return otherwise(dy, y, out=out)

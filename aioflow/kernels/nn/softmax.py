@@ -1,10 +1,12 @@
 """Softmax and its logarithm along one axis, with fused gradients.
 
 Rows, that is the last axis, are short as a rule, and NumPy's reductions cost most where rows are short. So the highest
-element of each row is found by `argmax` and taken by its flat index, and rows are summed by a product with ones.
+element of each row is found by `argmax` and taken by its flat index, unless the rows are few, and rows are summed by a
+product with ones.
 """
 
 import functools
+from typing import Final
 
 import numpy as np
 
@@ -16,6 +18,10 @@ from aioflow.kernels.families import SLOW, costs
 from aioflow.kernels.nn import onednn_softmax
 from aioflow.kernels.nn.activation import Function, ones, same_shape, wide
 from aioflow.tensors.dtypes import FLOAT, Array, Namespace, Spec
+
+_FEW: Final = 8
+"""Rows up to which a reduction finds the highest elements as fast."""
+_highest: Final[Function] = np.maximum.reduce
 
 
 @functools.lru_cache(maxsize=64)
@@ -32,6 +38,8 @@ def row_starts(rows: int, length: int) -> Array:
 
 def row_tops(x: Array) -> Array:
     """The highest element of each row, as a column; NaN where a row has one."""
+    if x.size <= _FEW * x.shape[-1]:
+        return _highest(x, -1, None, None, True)
     best = x.argmax(-1)
     tops = x.take(best.ravel() + row_starts(best.size, x.shape[-1]))
     return tops.reshape(*best.shape, 1)
@@ -97,15 +105,25 @@ def log_softmax_grad(gradients: T, log_softmax: T, axis: int = -1) -> Spec:
     return _checked(log_softmax.same_dtype(gradients).with_shape(same_shape(gradients, log_softmax)), axis)
 
 
+def _softmax_of_rows(logits: Array, out: Array | None = None) -> Array:
+    """The softmax along the last axis: that of any axis, by the same steps, without a choice in each."""
+    if not logits.size:
+        return np.empty_like(logits)
+    y = np.subtract(logits, row_tops(logits), out)
+    np.exp(y, y)
+    return np.divide(y, y.dot(ones(y.shape[-1], y.dtype))[..., None], y)
+
+
 @wide(softmax, out=True)
 def _softmax_of(xp: Namespace, node: NodeView) -> Function:
-    axis = node.attrs["axis"]
+    axis, rank = node.attrs["axis"], node.input_specs[0].rank
+    if xp is np and axis in (-1, rank and rank - 1):
+        return _softmax_of_rows
 
     def compute(logits: Array, out: Array | None = None) -> Array:
         y = xp.subtract(logits, _tops(logits, axis), out=out)
         xp.exp(y, out=y)
-        y /= _sums(y, axis)
-        return y
+        return xp.divide(y, _sums(y, axis), out=y)
 
     return compute
 

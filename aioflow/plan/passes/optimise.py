@@ -4,7 +4,8 @@ dedupe     keeps one of several nodes that compute the same value [P15 section 5
 fold       computes nodes that depend only on constants once, at planning time
 simplify   applies algebraic rules, each exact for every value, NaN and -0.0 included
 
-and then `channels_last`, `group`, `contract` and `mark_blocked`.
+and then `channels_last`, `group`, `contract`, `merge_layer_norms`, `mark_blocked` and
+`mark_row_products`.
 """
 
 from collections.abc import Callable, Hashable
@@ -27,8 +28,10 @@ from aioflow.plan.passes.flow import (
     staged,
 )
 from aioflow.plan.passes.groups import group
+from aioflow.plan.passes.layer_norms import merge_layer_norms
 from aioflow.plan.passes.layout import channels_last
 from aioflow.plan.passes.prune import trim
+from aioflow.plan.passes.row_products import mark_row_products
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import DeviceKind, spec_of
 
@@ -293,4 +296,6 @@ def _rounds(flow: Flow) -> Flow:
 
 
 def _contracted(flow: Flow) -> Flow:
-    return staged(flow, lambda flow: in_blocks(flow, _contracted), contract, mark_blocked)
+    return staged(
+        flow, lambda flow: in_blocks(flow, _contracted), contract, merge_layer_norms, mark_blocked, mark_row_products
+    )

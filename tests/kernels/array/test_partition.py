@@ -152,6 +152,23 @@ def test_shapes_are_combined_as_far_as_they_are_known():
     assert partition.ensure_shape(x, [None, 3]).shape.as_list() == [None, 3]
 
 
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_a_single_position_is_set_as_among_others(depth):
+    x, places = np.arange(24.0).reshape(2, 3, 4), np.array([[1, 2, 3], [0, 1, 0]])[:, :depth]
+    update = -np.arange(2.0 * x[tuple(places[0])].size).reshape(2, *x.shape[depth:])
+    whole, indices, updates = placeholder(af.float64), placeholder(af.int64), placeholder(af.float64)
+    y = tensor_scatter_update(whole, indices, updates)
+    together = evaluate(y, {whole: x, indices: places, updates: update})
+    for place in range(2):
+        feeds = {indices: places[place : place + 1], updates: update[place : place + 1]}
+        x = evaluate(y, {whole: x, **feeds})
+        with pytest.raises(ValueError, match="out of range"):
+            evaluate(y, {whole: x, **feeds, indices: feeds[indices] + 4})
+        with pytest.raises(ValueError, match="do not fit"):
+            evaluate(y, {whole: x, **feeds, updates: feeds[updates][0]})
+    np.testing.assert_array_equal(x, together)
+
+
 # Variables changed in part
 
 

@@ -8,8 +8,8 @@ from aioflow.graph.graph import Graph
 from aioflow.graph.op import REGISTRY
 from aioflow.kernels.array.constants import constant
 from aioflow.kernels.linalg.matmul import matmul
-from aioflow.kernels.linalg.onednn_matmul import SMALL, faster, faster_batches, laid
-from aioflow.tensors.dtypes import DeviceKind
+from aioflow.kernels.linalg.onednn_matmul import SMALL, faster, faster_batches, is_small, laid
+from aioflow.tensors.dtypes import DeviceKind, Spec, TensorShape, float32
 from tests.support.evaluate import bound, evaluate
 from tests.support.onednn import agree, needs_library, numbers
 
@@ -176,6 +176,29 @@ def test_dnnl_sgemm_gets_a_matrix_of_long_rows_where_it_packs_it_and_the_bits_ar
     for other in others:
         np.testing.assert_array_equal(other, first)
     np.testing.assert_allclose(first, a @ b, rtol=1e-4, atol=1e-4)
+
+
+@needs_library
+@pytest.mark.parametrize("small", [SMALL, 0])
+@pytest.mark.parametrize("inner", [1024, 1025])
+def test_dnnl_sgemm_gets_products_that_are_not_small(inner, small):
+    lib, a, b = NotedProducts(avx512=True), numbers(1, inner), numbers(inner, 256, seed=1)
+    b.flags.writeable = False
+    found = faster(lib, np.ndarray.dot, small)(a, b)
+    assert bool(lib.begins) == (inner * 256 > small)
+    np.testing.assert_allclose(found, a.astype(np.float64) @ b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("a", "columns"), [((1, 1024), 256), ((2, 512), 256), ((32, 64), 128), ((0, 8), 8)])
+def test_small_products_are_known_before_the_run(a, columns):
+    def spec(*sizes):
+        return Spec(float32, TensorShape(sizes))
+
+    assert is_small(spec(*a), spec(a[0], columns))
+    assert not is_small(spec(*a), spec(a[0], None))
+    assert not is_small(spec(None, a[1]), spec(None, columns))
+    if a[0]:
+        assert not is_small(spec(*a), spec(a[0], columns + 1))
 
 
 @needs_library

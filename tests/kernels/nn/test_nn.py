@@ -131,6 +131,15 @@ def test_a_narrow_softmax_is_rounded_once(dtype):
     np.testing.assert_array_equal(evaluate(softmax.softmax(x)), exact.astype(dtype))
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_the_highest_of_a_few_rows_are_those_of_many(order):
+    x = np.random.default_rng(0).normal(size=(40, 7)).astype(np.float32, order)
+    x[3, 2], x[4] = np.nan, -np.inf
+    few = np.concatenate([softmax.row_tops(x[begin : begin + 5]) for begin in range(0, 40, 5)])
+    np.testing.assert_array_equal(softmax.row_tops(x), few)
+    assert few.shape == (40, 1)
+
+
 def test_softmax_takes_any_layout_and_axis():
     x = np.random.default_rng(0).normal(size=(4, 5000, 3)).astype(np.float32)
     for array in (x, x.T, x[:, ::7], np.asfortranarray(x), x[..., :1]):

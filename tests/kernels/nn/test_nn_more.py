@@ -266,6 +266,19 @@ def test_a_gradient_of_the_output_alone_adds_nothing_for_the_statistics(graph):
     np.testing.assert_allclose(evaluate(gradients(mean, x)[0], feeds), np.full((2, 4, 4, 3), 1 / 32), rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("mean", [0, 3, 1e4])
+def test_a_layer_of_one_row_is_normalised_as_among_others(dtype, mean):
+    x = normal(3, 4, 6, dtype=dtype) + dtype(mean)
+    scale, offset = normal(4, 6, dtype=dtype), normal(6, 4, dtype=dtype).T
+    together = evaluate(list(layer_norm(x, scale, offset, 1e-5)))
+    for place in range(3):
+        alone = evaluate(list(layer_norm(x[place : place + 1], scale, offset, 1e-5)))
+        for one, all_ in zip(alone, together, strict=True):
+            assert (one.shape, one.dtype) == ((1, *all_.shape[1:]), all_.dtype)
+            np.testing.assert_allclose(one[0], all_[place], rtol=1e-3 if dtype is np.float32 else 1e-9, atol=1e-5)
+
+
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_narrow_layers_have_statistics_of_float32_and_are_rounded_once(dtype):
     x, scale = constant(normal(4, 3, 6).astype(dtype)), constant(normal(6))

@@ -3,6 +3,7 @@ import itertools
 import numpy as np
 
 from aioflow.kernels.linalg import norms
+from aioflow.kernels.linalg.row_product import row_product
 from tests.kernels.samples import sample
 
 random = np.random.default_rng(5)
@@ -33,6 +34,7 @@ for flip_a, flip_b in itertools.product((False, True), repeat=2):
 
 integers = np.array([[1, 2], [3, 4]], np.int32)
 sample("matmul", norms.matmul, integers, integers, reference=np.matmul)
+sample("row_product", row_product, a[:1], b, reference=np.matmul)
 sample("matmul", norms.matmul, np.ones((2, 0)), np.ones((0, 3)), reference=np.matmul)
 sample("matmul", norms.matmul, np.ones((0, 3)), b, reference=np.matmul)
 sample("matmul", norms.matmul, np.ones((0, 2, 3)), b, reference=np.matmul)
