@@ -62,6 +62,10 @@ class Layout(NamedTuple):
         sizes, steps = self
         return Layout((sizes[0], sizes[-1], *sizes[1:-1]), (steps[0], steps[-1], *steps[1:-1]))
 
+    def offset(self, channel: int) -> int:
+        """Return the bytes before a channel of the first element."""
+        return 4 * channel * self.strides[1]
+
 
 class Blocked(NamedTuple):
     """The layout of float32 images for which the library's convolutions are fastest: channels in blocks of a vector.
@@ -246,8 +250,8 @@ class Builder:
         return MemoryRef(len(self._memories) - 1, descriptor)
 
     def view(self, place: MemoryRef, descriptor: Handle) -> MemoryRef:
-        """Return an array of the call in another view, whose layout is `descriptor`."""
-        self._memories.append(_Memory(descriptor, self._memories[place.number].array))
+        """Return the same memory in another view, whose layout is `descriptor`."""
+        self._memories.append(self._memories[place.number]._replace(descriptor=descriptor))
         return MemoryRef(len(self._memories) - 1, descriptor)
 
     def scratch(self, descriptor: Handle) -> MemoryRef:
@@ -260,6 +264,12 @@ class Builder:
         whole = self._memories[place.number]
         self._memories.append(_Memory(descriptor, None, whole.offset + offset, whole.block))
         return MemoryRef(len(self._memories) - 1, descriptor)
+
+    def piece(self, place: MemoryRef, sizes: Sequence[int], begin: Sequence[int]) -> MemoryRef:
+        """Return the elements of those sizes from `begin` on, of the same memory."""
+        create = "dnnl_memory_desc_create_submemory"
+        made = self._own("memory_desc", self.library.create(create, place.descriptor, dims(sizes), dims(begin)))
+        return self.view(place, made)
 
     # Steps
 

@@ -9,9 +9,11 @@ import functools
 import itertools
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
+
+import numpy as np
 
 from aioflow import errors
 from aioflow.devices.memory import Ledger
@@ -46,7 +48,8 @@ def guarded(call: Callable[..., Any], node: Node, kernel: Kernel, ledger: Ledger
     settled = not ruled and None not in sizes
     if settled and sum([size or 0 for size in sizes]) <= least:
         return call
-    numbers = [spec.dtype.is_integer and host for spec, host in _hosts(node)]
+    hosts = _hosts(node)
+    numbers = [spec.dtype.is_integer and host for spec, host in hosts]
     factor = _factor(node)
     grows = ruled or any(numbers) or factor > _USUAL or any(_known_bytes(s) > least for s in _open(node))
     if not settled and not grows and (ledger is None or ledger.limit is None):
@@ -54,15 +57,32 @@ def guarded(call: Callable[..., Any], node: Node, kernel: Kernel, ledger: Ledger
     if not kernel.fresh and not ruled:  # a view allocates nothing
         return call
     skip, always = int(kernel.context), settled or ruled
+    repeats = not ruled and (ledger is None or ledger.limit is None)
+    passed: Hashable = None
 
     def checked(*inputs: Any, **out: Any) -> Any:
+        nonlocal passed
         given = inputs[skip:]
         writes_into_input = out.get("out") is not None
         if not writes_into_input and (always or _most(given, numbers) * factor > least):
-            check(needed(node.definition, node.attrs, given, node.input_specs), f"the result of {node.name!r}", ledger)
+            origin = _origin(given, hosts) if repeats else None
+            if origin is None or origin != passed:
+                size = needed(node.definition, node.attrs, given, node.input_specs)
+                check(size, f"the result of {node.name!r}", ledger)
+                passed = origin
         return call(*inputs, **out)
 
     return checked
+
+
+def _origin(inputs: Sequence[Any], hosts: Sequence[tuple[Spec, bool]]) -> Hashable:
+    """What decides the shapes of results: those of the inputs, and values used on the host. None if that is not all."""
+    parts = []
+    for value, (spec, host) in zip(inputs, hosts, strict=False):
+        if spec.dtype is resource or not isinstance(value, (np.ndarray, np.generic)):
+            return None
+        parts.append((value.shape, tuple(value.ravel().tolist()) if host and value.size <= known.LARGEST else ()))
+    return tuple(parts) if len(inputs) == len(hosts) else None
 
 
 def needed(definition: Op[Any], attrs: Any, inputs: Sequence[Any], specs: Sequence[Spec] = ()) -> int:

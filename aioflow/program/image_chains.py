@@ -19,30 +19,33 @@ from aioflow.tensors.dtypes import Array
 
 def with_image_chains(statements: Sequence[Any], wanted: Sequence[Value]) -> Sequence[Any]:
     """Return the statements with such nodes as chains. `wanted` are the values needed after them."""
-    if not any(isinstance(b, Bound) and b.node.attrs.get("blocked") for b in statements):
+    if not any(isinstance(b, Bound) and b.node.definition.name == "fused_conv2d" for b in statements):
         return statements
     library = onednn.library()
     return statements if library is None else fuse(statements, wanted, lambda b: _begin(b, library))
 
 
 def _begin(b: Bound, library: onednn.Library) -> Run | None:
-    run = _ImageRun(library)
-    return run if b.node.attrs.get("blocked") and run.takes(b) else None
+    if b.node.definition.name != "fused_conv2d":
+        return None
+    run = _ImageRun(library, bool(b.node.attrs["blocked"]))
+    return run if run.takes(b) else None
 
 
 class _ImageRun(Run):
-    def __init__(self, library: onednn.Library) -> None:
+    def __init__(self, library: onednn.Library, blocked: bool) -> None:
         super().__init__()
+        self._blocked: Final = blocked
         self._library: Final = library
 
     def _fits(self, b: Bound) -> bool:
         node, op = b.node, b.node.definition.name
         if node.controls or b.takes_context:
             return False
-        if node.attrs.get("blocked"):
-            return image_chain.convolves(op, node)
+        if op == "fused_conv2d":
+            return node.attrs["blocked"] == self._blocked and image_chain.convolves(op, node, self._blocked)
         images = [node.inputs[place].node for place in image_chain.images_of(op, node)]
-        return image_chain.follows(op, node) and not self._nodes.isdisjoint(images)
+        return image_chain.follows(op, node, self._blocked) and not self._nodes.isdisjoint(images)
 
     def function(self, inputs: Sequence[Value], results: Sequence[Value]) -> "ImageFunction":
         """The function of the chain."""

@@ -272,6 +272,20 @@ async def test_the_error_names_the_needed_and_the_available_bytes(monkeypatch):
             await session.run(made, {n: MANY})
 
 
+async def test_the_same_shapes_and_sizes_are_checked_once(monkeypatch):
+    checked, needed = [], allocation.needed
+    monkeypatch.setattr(allocation, "needed", lambda *args: checked.append(args[2][0].tolist()) or needed(*args))
+    sizes, dy = af.placeholder(af.int32, [4]), af.placeholder(af.float32, [None] * 4)
+    dx = af.nn.conv2d_backprop_input(sizes, af.ones([3, 3, 8, 16]), dy, [1, 1, 1, 1], "SAME")
+    async with af.Session(graph=dx.graph) as session:
+        for count in (4, 4, 5, 4):
+            found = await session.run(dx, {sizes: [count, 64, 64, 8], dy: np.ones([count, 64, 64, 16], np.float32)})
+            assert found.shape == (count, 64, 64, 8)
+        with pytest.raises(af.errors.InvalidArgumentError, match="16 and 15"):
+            await session.run(dx, {sizes: [4, 64, 64, 8], dy: np.ones([4, 64, 64, 15], np.float32)})
+    assert [each[0] for each in checked] == [4, 5, 4, 4]
+
+
 def test_ranges_of_floats_are_counted_before_they_are_made():
     tracemalloc.start()
     try:

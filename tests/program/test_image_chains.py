@@ -1,4 +1,4 @@
-"""A chain of nodes on images gives the bits of its nodes one by one, and copies nothing between them."""
+"""A chain of nodes on images gives the bits of its nodes one by one."""
 
 import numpy as np
 import pytest
@@ -8,6 +8,8 @@ from aioflow.devices import onednn
 from aioflow.devices.onednn_primitive import Builder
 from aioflow.devices.onednn_routines import ROUTINES
 from aioflow.kernels.context import Context, Stop
+from aioflow.kernels.nn import onednn_image_chain
+from aioflow.kernels.nn.channel_shuffle import channel_shuffle
 from aioflow.program import image_chains
 from aioflow.resources.containers import Resources
 from aioflow.testing import faulty_kernel
@@ -75,6 +77,26 @@ def all_kinds(x):
     return af.nn.relu(convolved(y, 32, relu=False) + convolved(x, 32, relu=False))
 
 
+def in_groups(x, outputs, groups):
+    pieces = zip(
+        af.split(x, groups, 3), af.split(kept(outputs, x.shape.as_list()[-1] // groups, 1, 1), groups, 0), strict=True
+    )
+    return af.concat([af.nn.conv2d(piece, af.transpose(w, [2, 3, 1, 0]), 1, "SAME") for piece, w in pieces], 3)
+
+
+def by_channel(x, stride):
+    return af.nn.depthwise_conv2d_native(x, kept(3, 3, x.shape.as_list()[-1], 1), [1, stride, stride, 1], "SAME")
+
+
+def no_whole_blocks(x):
+    """A stem, and blocks of convolutions in groups with a shuffle: one beside a pool, one beside its input."""
+    x = af.nn.max_pool(convolved(x, 24, stride=2), 3, 2, "SAME")
+    y = in_groups(by_channel(channel_shuffle(af.nn.relu(in_groups(x, 36, 2)), 2), 2), 16, 2)
+    x = af.nn.relu(af.concat([af.nn.avg_pool(x, 3, 2, "SAME"), y], -1))
+    y = in_groups(by_channel(channel_shuffle(af.nn.relu(in_groups(x, 36, 2)), 2), 1), 40, 2)
+    return af.nn.avg_pool(af.nn.relu(y + x), 24, 1, "VALID")
+
+
 async def both(fetches, x, array, **config):
     """The values by chains, and those of the nodes one by one."""
     async with (
@@ -87,7 +109,7 @@ async def both(fetches, x, array, **config):
 
 
 @pytest.mark.parametrize("first", [False, True])
-@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("batch", [1, 3, 4])
 async def test_a_network_is_one_chain_with_the_bits_of_its_nodes(runs, batch, first):
     x = af.placeholder(np.float32, [None, 3, 80, 80] if first else [None, 80, 80, 3])
     y = all_kinds(af.transpose(x, [0, 2, 3, 1]) if first else x)
@@ -101,6 +123,29 @@ async def test_a_network_is_one_chain_with_the_bits_of_its_nodes(runs, batch, fi
     assert {"fused_conv2d", "max_pool", "avg_pool", "concat", "channel_steps"} == set(names)
 
 
+@pytest.mark.parametrize("batch", [1, 3])
+async def test_a_network_without_whole_blocks_is_one_chain_with_the_bits_of_its_nodes(runs, batch):
+    x = af.placeholder(np.float32, [None, 192, 192, 3])
+    y = no_whole_blocks(x)
+    array = np.random.default_rng(0).standard_normal([batch, 192, 192, 3]).astype(np.float32)
+    (ours, alone), (plain, _) = await both(y, x, array), await both(y, x, array, optimize=False)
+    np.testing.assert_array_equal(ours, alone)
+    np.testing.assert_allclose(ours, plain, rtol=1e-3, atol=1e-3)
+    ((names, one_by_one),) = runs
+    assert not one_by_one
+    assert {"fused_conv2d", "max_pool", "avg_pool", "concat", "relu", "channel_shuffle"} == set(names)
+
+
+async def test_a_chain_without_whole_blocks_leaves_out_small_convolutions_and_large_batches(monkeypatch, runs):
+    monkeypatch.setattr(onednn_image_chain, "_LARGEST", 3 * 4 * 32 * 32 * 24)
+    x = af.placeholder(np.float32, [None, 32, 32, 3])
+    y = convolved(af.nn.max_pool(convolved(x, 24), 2, 2, "SAME"), 8, 1, stride=16)
+    array = np.random.default_rng(0).standard_normal([4, 32, 32, 3]).astype(np.float32)
+    for batch in (3, 4):
+        np.testing.assert_array_equal(*await both(y, x, array[:batch]))
+    assert runs == [(["fused_conv2d", "max_pool"], False), (["fused_conv2d", "max_pool"], True)]
+
+
 @pytest.mark.parametrize("batch", [2, 5, 8])
 async def test_images_computed_together_have_the_bits_of_each_alone(runs, batch):
     x = af.placeholder(np.float32, [None, 28, 28, 256])
@@ -112,12 +157,13 @@ async def test_images_computed_together_have_the_bits_of_each_alone(runs, batch)
     assert [one_by_one for _, one_by_one in runs] == [False]
 
 
+@pytest.mark.parametrize(("network", "size"), [(all_kinds, 80), (no_whole_blocks, 192)])
 @pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf, 3e38])
-async def test_what_is_not_finite_has_the_values_of_the_nodes_one_by_one(runs, odd):
-    x = af.placeholder(np.float32, [None, 80, 80, 3])
-    array = np.ones([2, 80, 80, 3], np.float32)
-    array[1, 40, 40] = odd
-    ours, alone = await both(all_kinds(x), x, array)
+async def test_what_is_not_finite_has_the_values_of_the_nodes_one_by_one(runs, odd, network, size):
+    x = af.placeholder(np.float32, [None, size, size, 3])
+    array = np.ones([2, size, size, 3], np.float32)
+    array[1, size // 2, size // 2] = odd
+    ours, alone = await both(network(x), x, array)
     np.testing.assert_array_equal(ours, alone)
     assert [one_by_one for _, one_by_one in runs] == [True]
 

@@ -62,6 +62,15 @@ def test_a_value_gets_the_free_memory_that_fits_it_best(kept):
     assert place(kept.take(SIZE // 2)) not in places
 
 
+def test_of_blocks_of_one_size_the_last_freed_is_used_first(kept):
+    first, second = kept.take(SIZE), kept.take(SIZE)
+    at = place(first), place(second)
+    del second
+    del first
+    assert (place(held := kept.take(SIZE)), place(kept.take(SIZE))) == at
+    assert place(held) == at[0]
+
+
 def test_an_array_of_any_dtype_is_in_such_memory(kept):
     at = place(kept.take(SIZE))
     array = kept.empty((64, SIZE // 256), np.dtype(np.float32))
@@ -80,10 +89,10 @@ def test_free_memory_is_bounded_and_the_oldest_goes(kept):
     held = [kept.take(SIZE + number) for number in range(100)]
     while held:
         del held[0]
-    assert [block.nbytes for block in kept._free] == [SIZE + number for number in range(36, 100)]
+    assert [block.nbytes for block in kept._free.values()] == [SIZE + number for number in range(36, 100)]
     held = [kept.take((20 << 20) + number) for number in range(30)]
     held.clear()
-    assert (490 << 20) < sum(block.nbytes for block in kept._free) <= 1 << 29
+    assert (490 << 20) < sum(block.nbytes for block in kept._free.values()) <= 1 << 29
 
 
 def test_threads_and_the_garbage_collector_never_share_memory(kept):

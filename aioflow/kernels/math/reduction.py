@@ -14,6 +14,7 @@ from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.array.dynamic_axes import dynamic_reduction, order_with_last, permute
 from aioflow.kernels.families import CPU, GPU, NARROW, SLOW, costs, fitting, shape_vector, shaped_like
+from aioflow.kernels.math import onednn_column_sums
 from aioflow.kernels.math.broadcasting import Axis, axes_of, counted, reduced, spread
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import equal
@@ -49,8 +50,10 @@ def _bound(node: NodeView) -> tuple[tuple[int, ...] | None, bool]:
     return axes, bool(node.attrs["keepdims"])
 
 
-def _reduction(made: Op[Tensor], ufunc: str, function: str, start: Callable[[DType], Any] | None = None) -> None:
-    """Declare the kernels of a reduction: a ufunc's on the CPU, where NumPy's function is slow; else the function.
+def _reduction(
+    made: Op[Tensor], ufunc: str, function: str, start: Callable[[DType], Any] | None = None
+) -> Callable[[Namespace, NodeView], Reduce]:
+    """Declare the kernels of a reduction, and return the one on the CPU: a ufunc's, where NumPy's function is slow.
 
     Args:
         made: the op.
@@ -60,7 +63,7 @@ def _reduction(made: Op[Tensor], ufunc: str, function: str, start: Callable[[DTy
     """
 
     @made.kernel(CPU, fresh=True, binds=True)
-    def _(xp: Namespace, node: NodeView) -> Reduce:
+    def plain(xp: Namespace, node: NodeView) -> Reduce:
         (axes, keep), dtype = _bound(node), node.output_specs[0].dtype
         reduce = getattr(xp, ufunc).reduce
         if start is not None:
@@ -86,6 +89,7 @@ def _reduction(made: Op[Tensor], ufunc: str, function: str, start: Callable[[DTy
 
     costs(made, 1.0)
     dynamic_reduction(made)
+    return plain
 
 
 def _sizes_of(sizes: tuple[int, ...], axes: tuple[int, ...] | None, keep: bool) -> tuple[int, ...]:
@@ -127,7 +131,7 @@ def _spread_back(op: Operation, value: Tensor, mean: bool = False) -> Tensor:
 
 reduce_sum.gradient(lambda op, dy: _spread_back(op, dy))
 reduce_mean.gradient(lambda op, dy: _spread_back(op, dy, mean=True))
-_reduction(reduce_sum, "add", "sum")
+onednn_column_sums.declare(reduce_sum, _reduction(reduce_sum, "add", "sum"))
 costs(reduce_mean, 1.0)
 dynamic_reduction(reduce_mean)
 

@@ -1,7 +1,8 @@
-"""The nodes that oneDNN computes together, in blocks of channels: which they are.
+"""The nodes that oneDNN computes together as a chain: which they are.
 
-Such a chain copies nothing between its nodes. A concatenation of channels costs nothing, because its inputs are made
-where they belong. Images of another layout are copied at its begin, and its results at its end.
+Where channels are whole blocks, a chain computes in blocks of channels, and its convolutions are `blocked`. Images of
+another layout are copied at its begin, and its results at its end. A chain of other convolutions computes with channels
+last.
 """
 
 import math
@@ -10,6 +11,7 @@ from typing import Final
 
 from aioflow.graph.kernel import NodeView
 from aioflow.kernels.nn import onednn_pooling
+from aioflow.kernels.nn.onednn_convolution import SMALL
 from aioflow.kernels.nn.pooling import Pool
 from aioflow.kernels.nn.windows import FORMATS
 from aioflow.tensors.dtypes import Spec, float32, normalise_axis
@@ -18,24 +20,30 @@ BLOCK: Final = 16
 """The channels of a block on every machine: those of the largest vectors."""
 _POOLS: Final = {"max_pool": onednn_pooling.HIGHEST, "avg_pool": onednn_pooling.MEAN}
 
+_CHANNELS_LAST: Final = frozenset({"relu", "channel_shuffle"})
+"""Ops that are only in chains with channels last."""
 
-def convolves(op: str, node: NodeView) -> bool:
-    """Whether it is a convolution that may be blocked, with the steps after it."""
-    if op != "fused_conv2d" or not node.attrs["kept"] or node.attrs["groups"] != 1:
+
+def convolves(op: str, node: NodeView, blocked: bool) -> bool:
+    """Whether it is a convolution that may be in such a chain, with the steps after it."""
+    if op != "fused_conv2d" or not node.attrs["kept"] or not _has_size(node.output_specs[0]):
         return False
+    if not blocked:
+        return _has_size(node.input_specs[0]) and _is_large(node)
     depthwise = node.attrs["convolution"] != "conv2d"
     fits = _in_blocks(node.input_specs[0]) if depthwise else _has_size(node.input_specs[0])
-    return fits and _has_size(node.output_specs[0]) and one_image(node.output_specs[0])[-1] >= BLOCK
+    return fits and node.attrs["groups"] == 1 and one_image(node.output_specs[0])[-1] >= BLOCK
 
 
-def follows(op: str, node: NodeView) -> bool:
+def follows(op: str, node: NodeView, blocked: bool) -> bool:
     """Whether it can be computed with the nodes that make its images."""
+    fits = _in_blocks if blocked else _has_size
     if op == "concat":
         rank = node.output_specs[0].rank
-        return rank == 4 and normalise_axis(node.attrs["axis"], 4) == 3 and all(map(_in_blocks, node.input_specs))
-    if op == "channel_steps":
-        return _in_blocks(node.output_specs[0])
-    return op in _POOLS and _in_blocks(node.input_specs[0]) and _pools(op, node)
+        return rank == 4 and normalise_axis(node.attrs["axis"], 4) == 3 and all(map(fits, node.input_specs))
+    if op == "channel_steps" or (op in _CHANNELS_LAST and not blocked):
+        return fits(node.output_specs[0])
+    return op in _POOLS and fits(node.input_specs[0]) and _pools(op, node)
 
 
 def images_of(op: str, node: NodeView) -> Sequence[int]:
@@ -69,6 +77,13 @@ def _has_size(spec: Spec) -> bool:
     """Whether it is images of one size and dtype, of any number."""
     sizes = spec.sizes or ()
     return spec.dtype is float32 and len(sizes) == 4 and all(size is not None and size > 0 for size in sizes[1:])
+
+
+def _is_large(node: NodeView) -> bool:
+    """Whether oneDNN convolves even one image by itself, rather than NumPy."""
+    filter, (*pixels, channels) = node.input_specs[1].sizes or (), one_image(node.output_specs[0])
+    sums = math.prod([size or 0 for size in filter]) * math.prod(pixels)
+    return (sums if node.attrs["convolution"] == "conv2d" else sums * channels) > SMALL
 
 
 def _in_blocks(spec: Spec) -> bool:

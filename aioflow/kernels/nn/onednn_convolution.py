@@ -34,6 +34,8 @@ _SRC, _DST, _WEIGHTS, _BIAS, _DIFF_SRC, _DIFF_DST, _DIFF_WEIGHTS = 1, 17, 33, 41
 _OF_SRC, _OF_DIFF_SRC, _OF_WEIGHTS, _OF_DIFF_WEIGHTS, _OF_DST, _OF_DIFF_DST = range(129, 135)  # their layouts
 
 
+_SHAPES: Final = 8
+"""The pairs of shapes for which a kernel knows its routine."""
 SMALL: Final = 1 << 17
 """Multiplications up to which NumPy is not slower."""
 FEW: Final = 16
@@ -198,8 +200,14 @@ def _backprop_filter(problem: Problem, build: Builder) -> None:
     of.finish(made, inputs, (_DIFF_WEIGHTS, _OF_DIFF_WEIGHTS, window))
 
 
+Find = Callable[[tuple[int, ...], tuple[int, ...]], tuple[Problem, Routine | None]]
+"""(shape of the images, shape of the filter) -> the problem, and its routine; None if that is not to be used."""
+
+
 def _found(lib: Library, build: Callable[[Problem, Builder], None], problem: Problem) -> Routine | None:
-    """The routine for a problem; None if NumPy must compute it, or is as fast."""
+    """The routine for a problem; None if NumPy must compute it, or is as fast, or if products of matrices are."""
+    if problem.as_products or (build is _backprop_filter and problem.skips_with_few_channels):
+        return None
     if problem.multiplications <= (SLOW_SMALL if problem.by_channel or build is _backprop_input else SMALL):
         return None
     return ROUTINES.find(lib, (build, problem), functools.partial(build, problem))
@@ -239,15 +247,24 @@ class Kernels:
         slides = sliding.slides(whole[1:-1], window[: self._axes])
         return Problem(tuple(x), tuple(window), y, sliding.channels_last, slides, self._by_channel)
 
+    def _finder(self, sliding: Sliding, lib: Library, build: Callable[[Problem, Builder], None]) -> Find:
+        """A function that remembers the routines for the last shapes."""
+
+        @functools.lru_cache(_SHAPES)
+        def find(x: tuple[int, ...], window: tuple[int, ...]) -> tuple[Problem, Routine | None]:
+            problem = self._problem(sliding, x, window)
+            return problem, _found(lib, build, problem)
+
+        return find
+
     def forward(self, sliding: Sliding, lib: Library, otherwise: Function) -> Function:
         """The convolution."""
-        product = faster(lib, np.dot)
+        product, find = faster(lib, np.dot), self._finder(sliding, lib, _forward)
 
         def compute(x: Array, window: Array) -> Array:
-            problem = self._problem(sliding, x.shape, window.shape)
+            problem, routine = find(x.shape, window.shape)
             if problem.as_products:
                 return products.forward(product, problem.slides, x, _ready(window), problem.y)
-            routine = _found(lib, _forward, problem)
             if routine is None:
                 return otherwise(x, window)
             y = onednn_kernels.result(problem.y)
@@ -258,12 +275,11 @@ class Kernels:
 
     def forward_with_bias(self, sliding: Sliding, lib: Library, otherwise: Function) -> Function:
         """The convolution, and a number added to each channel."""
+        find = self._finder(sliding, lib, _forward_with_bias)
 
         def compute(x: Array, window: Array, bias: Array) -> Array:
-            problem = self._problem(sliding, x.shape, window.shape)
-            fits = bias.shape == (window.shape[-1],) and not problem.as_products
-            routine = _found(lib, _forward_with_bias, problem) if fits else None
-            if routine is None:
+            problem, routine = find(x.shape, window.shape)
+            if routine is None or bias.shape != (window.shape[-1],):
                 return otherwise(x, window, bias)
             y = onednn_kernels.result(problem.y)
             routine(_ready(x), _ready(window), _ready(bias), y)
@@ -273,14 +289,13 @@ class Kernels:
 
     def backprop_input(self, sliding: Sliding, lib: Library, otherwise: Function) -> Function:
         """Its gradient for the images."""
-        product = faster(lib, np.dot)
+        product, find = faster(lib, np.dot), self._finder(sliding, lib, _backprop_input)
 
         def compute(sizes: Array, window: Array, dy: Array) -> Array:
-            problem = self._problem(sliding, sizes.tolist(), window.shape)
+            problem, routine = find(tuple(sizes.tolist()), window.shape)
             if problem.as_products and problem.y == dy.shape:
                 return products.backprop_input(product, problem.slides, problem.x, _ready(window), dy)
-            routine = _found(lib, _backprop_input, problem) if problem.y == dy.shape else None
-            if routine is None:
+            if routine is None or problem.y != dy.shape:
                 return otherwise(sizes, window, dy)
             dx = onednn_kernels.result(problem.x)
             routine(_ready(window), _ready(dy), dx)
@@ -290,15 +305,13 @@ class Kernels:
 
     def backprop_filter(self, sliding: Sliding, lib: Library, otherwise: Function) -> Function:
         """Its gradient for the filters."""
-        product = faster(lib, np.dot)
+        product, find = faster(lib, np.dot), self._finder(sliding, lib, _backprop_filter)
 
         def compute(x: Array, sizes: Array, dy: Array) -> Array:
-            problem = self._problem(sliding, x.shape, sizes.tolist())
+            problem, routine = find(x.shape, tuple(sizes.tolist()))
             if problem.as_products and problem.y == dy.shape:
                 return products.backprop_filter(product, problem.slides, x, problem.window, dy)
-            possible = problem.y == dy.shape and not problem.skips_with_few_channels
-            routine = _found(lib, _backprop_filter, problem) if possible else None
-            if routine is None:
+            if routine is None or problem.y != dy.shape:
                 return otherwise(x, sizes, dy)
             window = np.empty(problem.window, np.float32)
             routine(_ready(x), _ready(dy), window)

@@ -1,8 +1,9 @@
 """Gelu and its gradient by oneDNN, for arrays of floats: as exact as the formulas in float32.
 
-It computes short arrays, too: a chain cuts arrays into blocks of any length, which must get the bits of the whole.
+It computes short arrays, too, on the calling thread. Parts of an array get the bits of the whole.
 """
 
+import contextlib
 import functools
 from collections.abc import Callable
 from ctypes import c_float
@@ -18,16 +19,17 @@ from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
 from aioflow.kernels import onednn_kernels
 from aioflow.kernels.families import CPU
+from aioflow.kernels.nn.onednn_finite import is_finite
 from aioflow.tensors.dtypes import Array, Namespace, float32
 
 Function = Callable[..., Array]
 
 BY_TANH, BY_ERF = 0x2B, 0x31
 """oneDNN's numbers of the two functions."""
-_BLOCK: Final = 1 << 17
-"""The most elements that the calling thread computes alone: other threads have their own blocks."""
+_ALONE: Final = 1 << 15
+"""The most elements that the calling thread computes alone: to wake other threads takes as long."""
 FAR: Final = 100.0
-"""The gradients are exactly 0 and 1 from here on, and the formulas take NaN from infinite parts further out."""
+"""The gradients are exactly 0 and 1 from here on. Far beyond, the formulas take NaN from infinite parts."""
 _TRAINING: Final = 64
 _SRC, _DST, _DIFF_SRC, _DIFF_DST = 1, 17, 129, 145
 
@@ -48,10 +50,13 @@ def _backward(function: int, size: int, build: Builder) -> None:
 
 
 def declare(op: Op[Tensor], function: int, plain: Callable[[Namespace], Function], *, backward: bool) -> None:
-    """Declare the kernel of gelu or of its gradient, beside that by NumPy alone."""
+    """Declare the kernel of gelu or of its gradient, beside that by NumPy alone.
+
+    That of the gradient writes into no input, because it may read them once more.
+    """
     build = functools.partial(_backward if backward else _forward, function)
 
-    @op.kernel(CPU, out=True, binds=True, only={float32}, priority=2, when=available)
+    @op.kernel(CPU, out=not backward, fresh=True, binds=True, only={float32}, priority=2, when=available, threads=True)
     def _(xp: Namespace, node: NodeView) -> Any:
         lib, otherwise = library(), plain(xp)
         return otherwise if lib is None else functools.partial(_compute, lib, (function, backward), build, otherwise)
@@ -67,21 +72,13 @@ def _compute(
     routine = ROUTINES.find(lib, (_compute, key, size), functools.partial(build, size))
     if routine is None:
         return otherwise(*inputs, out=out)
-    place = onednn_kernels.result(shape) if out is None or not out.flags.c_contiguous else out
+    place = out if out is not None and out.flags.c_contiguous else onednn_kernels.result(shape)
     flat = [np.ascontiguousarray(array) for array in inputs]
-    if len(flat) > 1:
-        flat[-1] = _bounded(flat[-1])
-    if size > _BLOCK:
+    with lib.one_thread() if size <= _ALONE else contextlib.nullcontext():
         routine(*flat, place)
-    else:
-        with lib.one_thread():
-            routine(*flat, place)
+        if len(flat) > 1 and not is_finite(lib, place):
+            routine(flat[0], np.clip(flat[1], -FAR, FAR), place)
     if out is not None and place is not out:
         out[...] = place
         return out
     return place
-
-
-def _bounded(x: Array) -> Array:
-    """`x`, or a copy without the numbers further out than `FAR`."""
-    return x if x.min() >= -FAR and x.max() <= FAR else np.clip(x, -FAR, FAR)

@@ -1,13 +1,13 @@
-"""A chain of nodes on images as one routine of oneDNN, in blocks of channels; see `image_chain`.
+"""A chain of nodes on images as one routine of oneDNN; see `image_chain`.
 
-Each node has the same bits as by itself. With concatenations the routine computes one image, and the images of a batch
-follow each other; the values of one image fit the cache, too. Else it computes several, because then the filters are
-read only once. Where an element is not finite, the caller computes node by node.
+Each node has the same bits as by itself. In blocks of channels the routine computes several images, because then the
+filters are read only once, and those of a large batch follow each other. With channels last it computes the whole
+batch, as each node does. Where an element is not finite, the caller computes node by node.
 """
 
 import functools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -20,14 +20,25 @@ from aioflow.kernels import onednn_kernels
 from aioflow.kernels.nn import image_chain
 from aioflow.kernels.nn.channel_steps import folded, unchanged
 from aioflow.kernels.nn.onednn_fused_convolution import Convolution, Layer
-from aioflow.kernels.nn.onednn_image_network import Convolve, Design, Join, Pool, Sizes, Step, Steps, add_network
+from aioflow.kernels.nn.onednn_image_network import (
+    Convolve,
+    Design,
+    Join,
+    Pool,
+    Rectify,
+    Shuffle,
+    Sizes,
+    Step,
+    Steps,
+    add_network,
+)
 from aioflow.tensors.dtypes import Array
 
 _FLOAT32: Final = np.dtype(np.float32)
 _MOST_LAYOUTS: Final = 8
 """The layouts of images for which a chain keeps its routine."""
 _TOGETHER: Final = 8
-"""The most images that a routine computes."""
+"""The most images that a routine computes in blocks."""
 _LARGEST: Final = 32 << 20
 """The most bytes of a value of such images: a thread keeps the memory of two."""
 
@@ -82,11 +93,12 @@ class ImageChain:
         self._results: Final = results
         self._lib: Final = lib
         self._sizes: Final = dict(_sizes_of(members))
-        self._together: Final = 1 if any(member.op == "concat" for member in members) else _together(self._sizes)
-        self._others: Final = [number for member in members for number in member.others]
         self._convolutions: Final = {
             member.target: Convolution(member.node, lib) for member in members if member.op == "fused_conv2d"
         }
+        self._vector: Final = max(convolution.vector for convolution in self._convolutions.values())
+        self._bytes: Final = 4 * max(map(math.prod, self._sizes.values()))
+        self._others: Final = [number for member in members for number in member.others]
         self._packed: dict[int, _Packed] = {}
         self._prepared: dict[Sequence[Layout], _Prepared] = {}
 
@@ -94,9 +106,9 @@ class ImageChain:
         """The results, given all values from outside by their numbers; None if they must be computed node by node."""
         images = [arrays[number] for number in self._images]
         batch = len(images[0])
-        if not batch or not all(self._fits(*each, batch) for each in zip(self._images, images, strict=True)):
+        count = self._count(batch)
+        if not count or not all(self._fits(*each, batch) for each in zip(self._images, images, strict=True)):
             return None
-        count = math.gcd(batch, self._together)
         prepared = self._prepare(tuple([_layout(array, count) for array in images]), arrays)
         if prepared.routine is None:
             return None
@@ -106,6 +118,13 @@ class ImageChain:
             some = slice(place * count, (place + 1) * count)
             prepared.routine(*[array[some] for array in (*images, *results)], own, stop=stop)
         return results if np.isfinite(means).all() else None
+
+    def _count(self, batch: int) -> int:
+        """How many images of a batch the routine computes; 0 if none does."""
+        most = _LARGEST // self._bytes
+        if batch and self._vector:
+            return math.gcd(batch, 1 << min(_TOGETHER, max(1, most)).bit_length() - 1)
+        return batch if batch <= most else 0
 
     def _fits(self, number: int, array: Array, batch: int) -> bool:
         lies = array.dtype is _FLOAT32 and array.flags.aligned and array.shape == (batch, *self._sizes[number])
@@ -132,7 +151,7 @@ class ImageChain:
             steps.append(step)
             stay += kept
         outside = tuple(zip(self._images, layouts, strict=True))
-        design = Design(outside, tuple(sizes.items()), tuple(steps), tuple(self._results), self._lib.floats)
+        design = Design(outside, tuple(sizes.items()), tuple(steps), tuple(self._results), self._vector)
         routine = ROUTINES.find(self._lib, (add_network, design), functools.partial(add_network, design))
         if routine is None:
             return _Prepared(given, None, 0)
@@ -152,6 +171,10 @@ class ImageChain:
             attrs = member.node.attrs
             pair = folded(attrs["steps"], attrs["epsilons"], others, sizes[y][-1])
             return Steps("relu" in attrs["steps"], images, y), [each.astype(np.float32) for each in pair]
+        if member.op == "relu":
+            return Rectify(images, y), ()
+        if member.op == "channel_shuffle":
+            return Shuffle(member.node.attrs["groups"], images, y), ()
         if member.op == "concat":
             return Join(images, y), ()
         return Pool(image_chain.pooling(member.op, member.node), images, y), ()
@@ -175,12 +198,6 @@ def _sizes_of(members: Sequence[Member]) -> Iterator[tuple[int, Sizes]]:
         for place in image_chain.images_of(op, node):
             yield reads[place], image_chain.one_image(node.input_specs[place])[1:]
         yield target, image_chain.one_image(node.output_specs[0])[1:]
-
-
-def _together(sizes: Mapping[int, Sizes]) -> int:
-    """How many images a routine may compute: a power of two."""
-    most = _LARGEST // (4 * max(map(math.prod, sizes.values())))
-    return 1 << min(_TOGETHER, max(1, most)).bit_length() - 1
 
 
 def _layout(array: Array, count: int) -> Layout:

@@ -4,7 +4,6 @@ The library does not define its results for NaN and infinity; NumPy computes arr
 """
 
 import functools
-import math
 from collections.abc import Callable
 from typing import Final
 
@@ -17,6 +16,7 @@ from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
 from aioflow.kernels import onednn_kernels
+from aioflow.kernels.nn.onednn_finite import is_finite
 from aioflow.tensors.dtypes import Array, Namespace
 
 Function = Callable[..., Array]
@@ -55,10 +55,6 @@ def _found(
     return ROUTINES.find(lib, (build, *key), functools.partial(build, *key))
 
 
-def _finite(x: Array) -> bool:
-    return math.isfinite(x.max()) and math.isfinite(x.min())
-
-
 def _softmax(algorithm: int, node: NodeView, lib: Library, otherwise: Function) -> Function:
     axis = node.attrs["axis"]
 
@@ -66,7 +62,7 @@ def _softmax(algorithm: int, node: NodeView, lib: Library, otherwise: Function) 
         if logits.size <= SMALL:
             return otherwise(logits, out)
         routine = _found(lib, _forward, algorithm, logits, axis)
-        if routine is None or not _finite(logits):
+        if routine is None or not is_finite(lib, logits):
             return otherwise(logits, out=out)
         y = _place(logits, out)
         routine(np.ascontiguousarray(logits), y)
@@ -83,7 +79,7 @@ def _gradient(algorithm: int, node: NodeView, lib: Library, otherwise: Function)
         if y.size <= SMALL:
             return otherwise(dy, y, out)
         routine = _found(lib, _backward, algorithm, y, axis) if dy.shape == y.shape else None
-        if routine is None or (algorithm == _LOGARITHM and not _finite(y)):
+        if routine is None or (algorithm == _LOGARITHM and not is_finite(lib, y)):
             return otherwise(dy, y, out=out)
         dx = _place(y, None if out is y else out)
         routine(np.ascontiguousarray(dy), np.ascontiguousarray(y), dx)

@@ -21,7 +21,7 @@ def mark_blocked(flow: Flow) -> Flow:
 
 def _joins(node: Node) -> bool:
     name = node.definition.name
-    return not node.controls and (image_chain.convolves(name, node) or image_chain.follows(name, node))
+    return not node.controls and (image_chain.convolves(name, node, True) or image_chain.follows(name, node, True))
 
 
 def _sources(node: Node) -> list[Node]:
