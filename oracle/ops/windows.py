@@ -168,8 +168,10 @@ def any_convolution(d: Draw) -> Call:
         d.array(
             d.dtype(*FLOAT),
             (*[d.integer(1, 2) for _ in range(batch_dims)], *[d.integer(2, 5) for _ in window], channels),
+            -2,
+            2,
         ),
-        d.array("float64", (*window, channels, d.integer(1, 2))),
+        d.array("float64", (*window, channels, d.integer(1, 2)), -2, 2),
         strides=[1, *[d.integer(1, 2) for _ in window], 1],
         padding=padding,
         explicit_paddings=[0, 0, *pads, 0, 0] if padding == "EXPLICIT" else [],
