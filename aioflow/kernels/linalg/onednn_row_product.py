@@ -26,10 +26,10 @@ def of_row(lib: Library, general: Product, a: Spec, b: Spec, small: int = 0) -> 
 
     That is the case if `b` has more than `small` numbers.
     """
-    if a.sizes is None or a.sizes[0] not in (1, None) or b.sizes is None or None in b.sizes:
+    inner, columns = b.sizes or (None, None)
+    if inner is None or columns is None or inner * columns <= small or a.sizes is None or a.sizes[0] not in (1, None):
         return general
-    inner, columns = b.shape.as_list()
-    return _prepared(lib, general, inner, columns) if inner * columns > small else general
+    return _prepared(lib, general, inner, columns)
 
 
 def _prepared(lib: Library, general: Product, inner: int, columns: int) -> Product:

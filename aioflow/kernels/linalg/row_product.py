@@ -42,5 +42,5 @@ def _(xp: Namespace, node: NodeView) -> Product:
 
 @row_product.kernel(CPU, fresh=True, binds=True, only={float32}, priority=1, when=onednn.available)
 def _(xp: Namespace, node: NodeView) -> Product:
-    lib, product = onednn.library(), matrix_product(xp)
-    return product if lib is None else of_row(lib, onednn_matmul.faster(lib, product, 0), *node.input_specs)
+    (a, b), lib, product = node.input_specs, onednn.library(), matrix_product(xp)
+    return product if lib is None else of_row(lib, onednn_matmul.faster(lib, product, 0), a, b)
