@@ -19,7 +19,6 @@ from aioflow.tensors.dtypes import Spec, float32, normalise_axis
 BLOCK: Final = 16
 """The channels of a block on every machine: those of the largest vectors."""
 _POOLS: Final = {"max_pool": onednn_pooling.HIGHEST, "avg_pool": onednn_pooling.MEAN}
-
 _CHANNELS_LAST: Final = frozenset({"relu", "channel_shuffle"})
 """Ops that are only in chains with channels last."""
 
