@@ -126,7 +126,7 @@ class AfterStep(NamedTuple):
     """A step that a primitive performs on its result before it writes it: a post-op, as oneDNN calls it."""
 
     function: str
-    values: tuple[Any, ...] = ()
+    values: tuple[float, ...] = ()
     layout: Layout | Blocked | None = None
 
     @classmethod
@@ -137,7 +137,7 @@ class AfterStep(NamedTuple):
     @classmethod
     def sum(cls) -> "AfterStep":
         """Add what the result's memory held before."""
-        return cls("dnnl_post_ops_append_sum", (ctypes.c_float(1), 0, _FLOAT32))
+        return cls("dnnl_post_ops_append_sum", (1.0, 0, _FLOAT32))
 
     @classmethod
     def rectify(cls) -> "AfterStep":
@@ -147,7 +147,12 @@ class AfterStep(NamedTuple):
     @classmethod
     def plus_zero(cls) -> "AfterStep":
         """Add 0: -0 becomes +0."""
-        return cls("dnnl_post_ops_append_eltwise", (_LINEAR, ctypes.c_float(1), ctypes.c_float(0)))
+        return cls("dnnl_post_ops_append_eltwise", (_LINEAR, 1.0, 0.0))
+
+    @classmethod
+    def apply(cls, function: int) -> "AfterStep":
+        """Apply a function, given oneDNN's number of it, which has no parameters."""
+        return cls("dnnl_post_ops_append_eltwise", (function, 0.0, 0.0))
 
     @staticmethod
     def argument(place: int, number: int) -> int:
@@ -157,7 +162,8 @@ class AfterStep(NamedTuple):
     def append(self, build: "Builder", steps: Handle) -> None:
         """Add it to oneDNN's list of steps."""
         layout = () if self.layout is None else (build.layout(self.layout),)
-        build.library.call(self.function, steps, *self.values, *layout)
+        values = [ctypes.c_float(value) if isinstance(value, float) else value for value in self.values]
+        build.library.call(self.function, steps, *values, *layout)
 
 
 class Builder:
@@ -195,6 +201,11 @@ class Builder:
     def any_layout(self, sizes: Sequence[int]) -> Handle:
         """Return the descriptor of arrays of those sizes in the layout that the primitive prefers."""
         return self._tagged(sizes, _ANY)
+
+    def within(self, whole: Handle, sizes: Sequence[int], begin: Sequence[int]) -> Handle:
+        """Return the descriptor of a part of an array: of those sizes, from the index `begin`."""
+        create = "dnnl_memory_desc_create_submemory"
+        return self._own("memory_desc", self.library.create(create, whole, dims(sizes), dims(begin)))
 
     def _tagged(self, sizes: Sequence[int], tag: int) -> Handle:
         create = "dnnl_memory_desc_create_with_tag"

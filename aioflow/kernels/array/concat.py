@@ -318,12 +318,21 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 @_split_even.gradient
 def _(op: Operation, *dys: Tensor) -> Tensor:
-    return concat(dys, op.attrs["axis"])
+    return _joined(dys, op.attrs["axis"])
 
 
 @_split_sizes.gradient
 def _(op: Operation, *dys: Tensor) -> tuple[Tensor, None]:
-    return concat(dys, op.attrs["axis"]), None
+    return _joined(dys, op.attrs["axis"]), None
+
+
+def _joined(pieces: Sequence[Tensor], axis: int) -> Tensor:
+    """The concatenation of the pieces. If they are those of a split tensor, that tensor, which needs no copy."""
+    made = pieces[0].op
+    whole = made.type in ("split", "split_v") and made.attrs["axis"] == axis and len(made.outputs) == len(pieces)
+    if whole and all(piece is output for piece, output in zip(pieces, made.outputs, strict=True)):
+        return made.inputs[0]
+    return concat(pieces, axis)
 
 
 @transactional

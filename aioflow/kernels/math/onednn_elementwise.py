@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow.devices.onednn import Library, available, library
+from aioflow.devices.onednn import available, library
 from aioflow.devices.onednn_primitive import Builder, Layout
 from aioflow.devices.onednn_routines import ROUTINES
 from aioflow.graph.kernel import NodeView
@@ -47,21 +47,13 @@ def logistic(x: Array, out: Array | None = None) -> Array | None:
         return None
     if not x.min() >= LEAST:  # NaN is not, either
         return None
-    y = onednn_kernels.result(x.shape) if out is None else out
-    return y if write_logistic(lib, x, y, x.size <= _BLOCK) else None
-
-
-def write_logistic(lib: Library, x: Array, y: Array, alone: bool) -> bool:
-    """Write 1 / (1 + exp(-x)) to y, both contiguous, and say whether oneDNN could. It is 0 too soon, as x falls.
-
-    `alone`: on the calling thread.
-    """
     routine = ROUTINES.find(lib, (_forward, x.size), functools.partial(_forward, x.size))
     if routine is None:
-        return False
-    with lib.one_thread() if alone else contextlib.nullcontext():
+        return None
+    y = onednn_kernels.result(x.shape) if out is None else out
+    with lib.one_thread() if x.size <= _BLOCK else contextlib.nullcontext():
         routine(x, y)
-    return True
+    return y
 
 
 def declare(sigmoid: Op[Tensor], otherwise: Callable[[Namespace], Callable[..., Array]]) -> None:

@@ -27,9 +27,9 @@ ORDER: Final = "ifco"
 """The order of the gates in oneDNN, Keras and PyTorch."""
 _SIZES: Final = {
     "x": "TNI", "kernel": "IG", "recurrent_kernel": "UG", "bias": "G", "h": "NU", "c": "NU",
-    "outputs": "TNU", "cells": "2TNU", "gates": "TNG",
+    "outputs": "TNU", "gates": "3TNU", "gated": "3TNU",
 }  # fmt: skip
-"""The axes of each array: steps T, sequences N, inputs I, units U, gates G of four units each, and a pair."""
+"""The axes of each array: steps T, sequences N, inputs I, units U, gates G of four units each, and the three gates."""
 
 _WRONG_LENGTHS: Final = "lengths are as many as the {} sequences, or none, and their shape is {}"
 
@@ -38,7 +38,7 @@ def _sizes(order: str, **given: Sequence[int | None] | None) -> dict[str, int | 
     """The size of each axis, from shapes as far as they are known. ValueError if they do not fit."""
     if sorted(order) != sorted(ORDER):
         raise ValueError(f"gates is an order of the four letters {ORDER!r}, not {order!r}")
-    sizes: dict[str, int | None] = {**dict.fromkeys("TNIUG"), "2": 2}
+    sizes: dict[str, int | None] = {**dict.fromkeys("TNIUG"), "3": 3}
     for name, known in given.items():
         if known is not None:
             _merge(sizes, name, known)
@@ -87,16 +87,16 @@ def lstm(
         c = sigmoid(f) * c + sigmoid(i) * tanh(c');   outputs[t] = h = sigmoid(o) * tanh(c)
 
     x is [steps, batch, inputs]. `gates` is the order of the columns of the kernels. A sequence ends at its length:
-    later outputs are 0, h and c stay. Empty `lengths` say that all sequences have all steps. The gradient needs c with
-    tanh(c), and the gates after their functions.
+    later outputs are 0, h and c stay. Empty `lengths` say that all sequences have all steps. The gradient needs i, o
+    and f after their functions, and the values that they multiply: tanh(c'), tanh(c) and the c before.
     """
     of = _checked(gates, lengths, x=x, kernel=kernel, recurrent_kernel=recurrent_kernel, bias=bias, h=h, c=c)
-    return of("TNU"), of("NU"), of("NU"), of("2TNU"), of("TNG")
+    return of("TNU"), of("NU"), of("NU"), of("3TNU"), of("3TNU")
 
 
 @op
 def lstm_grad(
-    d_outputs: T, d_h: T, d_c: T, x: T, kernel: T, recurrent_kernel: T, bias: T, h: T, c: T, cells: T, gate_values: T,
+    d_outputs: T, d_h: T, d_c: T, x: T, kernel: T, recurrent_kernel: T, bias: T, h: T, c: T, gate_values: T, gated: T,
     lengths: Spec, gates: str = ORDER,
 ) -> tuple[Spec, Spec, Spec]:  # fmt: skip
     """The gradients of `lstm` for the sums that are split into gates, in all steps, and for h and c.
@@ -104,7 +104,7 @@ def lstm_grad(
     They are computed from what `lstm` gives for it. Gradients of the gradients need all inputs of `lstm`.
     """
     weights = {"kernel": kernel, "recurrent_kernel": recurrent_kernel, "bias": bias}
-    of = _checked(gates, lengths, outputs=d_outputs, x=x, **weights, h=h, c=c, cells=cells, gates=gate_values)
+    of = _checked(gates, lengths, outputs=d_outputs, x=x, **weights, h=h, c=c, gates=gate_values, gated=gated)
     _checked(gates, lengths, outputs=d_outputs, h=d_h, c=d_c)
     return of("TNG"), of("NU"), of("NU")
 
@@ -140,13 +140,12 @@ def _backward(by: lstm_steps.Functions, node: NodeView) -> Function:
 
     def compute(
         d_outputs: Array, d_h: Array, d_c: Array, x: Array, kernel: Array, recurrent_kernel: Array, bias: Array,
-        h: Array, c: Array, cells: Array, gate_values: Array, lengths: Array,
+        h: Array, c: Array, gate_values: Array, gated: Array, lengths: Array,
     ) -> tuple[Array, ...]:  # fmt: skip
-        sizes = {"outputs": d_outputs, "recurrent_kernel": recurrent_kernel, "cells": cells, "gates": gate_values}
-        _check(order, lengths, **sizes, c=c)
-        _check(order, lengths, outputs=d_outputs, h=d_h, c=d_c)
-        made = lstm_steps.Made(d_outputs, cells, gate_values)
-        return lstm_steps.backward(by, order, (d_outputs, d_h, d_c), recurrent_kernel, c, made, lengths)
+        made = {"recurrent_kernel": recurrent_kernel, "gates": gate_values, "gated": gated}
+        _check(order, lengths, outputs=d_outputs, h=d_h, c=d_c, **made)
+        gates = lstm_steps.Gates(gate_values, gated)
+        return lstm_steps.backward(by, order, (d_outputs, d_h, d_c), recurrent_kernel, gates, lengths)
 
     return compute
 
@@ -190,9 +189,9 @@ def _(op: Operation, *dys: Tensor | None) -> tuple[Tensor | None, ...]:
     if any(dy is not None for dy in dys[3:]):
         raise ValueError("the outputs for the gradient have no gradient themselves")
     *inputs, lengths = op.inputs
-    (x, kernel, recurrent_kernel, _, h, _), (outputs, _, _, cells, values) = inputs, op.outputs
+    (x, kernel, recurrent_kernel, _, h, _), (outputs, _, _, gates, gated) = inputs, op.outputs
     given = [zeros_like(end) if dy is None else dy for dy, end in zip(dys[:3], op.outputs[:3], strict=True)]
-    d_gates, d_h, d_c = lstm_grad(*given, *inputs, cells, values, lengths, **op.attrs)
+    d_gates, d_h, d_c = lstm_grad(*given, *inputs, gates, gated, lengths, **op.attrs)
     before = concat([expand_dims(h, 0), outputs], 0)[:-1]
     sizes = stack([shape(kernel)[0], shape(recurrent_kernel)[0]])
     rows = reshape(concat([x, before], 2), stack([-1, sizes[0] + sizes[1]]))

@@ -61,10 +61,7 @@ class Steps(NamedTuple):
         """Add the step to the routine."""
         build, x, y = network.build, network.place(self.images[0]), network.place(self.y)
         vector = network.in_order((1, 1, 1, network.sizes[self.y][-1]))
-        after = [
-            AfterStep.add(vector),
-            *([AfterStep("dnnl_post_ops_append_eltwise", (_RELU, c_float(0), c_float(0)))] * self.relu),
-        ]
+        after = [AfterStep.add(vector), *[AfterStep.apply(_RELU)] * self.relu]
         each = build.layout(vector)
         made = build.primitive(
             "dnnl_binary_primitive_desc_create", _MULTIPLY, x.descriptor, each, y.descriptor, after=after

@@ -68,3 +68,15 @@ def test_the_gradients_of_values_one_below_the_other_are_pieces():
     x, h = af.placeholder(af.float32, [1, 256]), af.placeholder(af.float32, [2, 256])
     dx, dh = af.gradients(af.matmul(af.concat([x, h], 0), af.constant(WEIGHT)), [x, h])
     assert dx.op is dh.op
+
+
+@pytest.mark.parametrize("sizes", [2, [3, 1]])
+def test_the_gradient_of_a_split_is_the_gradient_that_was_split_without_a_copy(sizes):
+    with af.Graph().as_default() as graph:
+        x, dy = af.placeholder(af.float32, [4, 3]), af.placeholder(af.float32, [4, 3])
+        first, second = af.split(x, sizes)
+        assert af.gradients(af.concat([first, second], 0), x, dy)[0] is dy
+        before = len([each for each in graph.get_operations() if each.type == "concat"])
+        (turned,) = af.gradients(af.concat([second, first], 0), x, dy)
+        assert turned.op.type == "concat"
+        assert len([each for each in graph.get_operations() if each.type == "concat"]) == before + 2

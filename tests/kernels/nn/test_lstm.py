@@ -25,12 +25,24 @@ def drawn(steps=5, batch=3, size=4, units=2):
 
 
 @needs_library
-@pytest.mark.parametrize("lengths", [WHOLE, np.array([7, 0, 3] * 12, np.int32)], ids=["all", "lengths"])
-def test_onednn_computes_what_numpy_does(lengths):
+@pytest.mark.whole
+@pytest.mark.parametrize(
+    ("sizes", "lengths", "gates"),
+    [
+        ((7, 36, 60, 64), WHOLE, "icfo"),
+        ((7, 36, 60, 64), np.array([7, 0, 3] * 12, np.int32), "ifco"),
+        ((16, 32, 2, 128), WHOLE, "ifco"),
+        ((19, 32, 2, 128), np.array([19, 0, 3, 8] * 8, np.int32), "oifc"),
+        ((3, 2, 4, 8), WHOLE, "ocif"),
+    ],
+    ids=["all", "lengths", "blocks", "no blocks", "small"],
+)
+def test_onednn_computes_what_numpy_does(sizes, lengths, gates):
     def build(*given):
-        return concat([reshape(end, [-1]) for end in lstm(*given, lengths, gates="icfo")[:3]], 0)
+        return concat([reshape(end, [-1]) for end in lstm(*given, lengths, gates=gates)[:3]], 0)
 
-    agree(build, *drawn(7, 36, 60, 64))
+    x, kernel, recurrent_kernel, *rest = drawn(*sizes)
+    agree(build, x, kernel, recurrent_kernel * np.float32(16 / sizes[3]), *rest)
 
 
 def test_steps_after_the_end_of_a_sequence_are_not_looked_at():

@@ -53,8 +53,8 @@ def gradient_of(lengths, gates):
     """The op, for what `lstm` gives the gradient."""
 
     def build(*given):
-        _, _, _, cells, values = lstm(*given[3:], lengths, gates=gates)
-        return lstm_grad(*given, cells, values, lengths, gates=gates)
+        _, _, _, values, gated = lstm(*given[3:], lengths, gates=gates)
+        return lstm_grad(*given, values, gated, lengths, gates=gates)
 
     return build
 
