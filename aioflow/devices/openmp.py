@@ -10,8 +10,8 @@ from typing import Final
 from aioflow.devices import onednn
 from aioflow.devices.cpu import Threads
 
-_last: Final[list[weakref.ref[Threads]]] = []
-"""The compute threads that had worker threads last."""
+holders: Final[list[weakref.ref[Threads]]] = []
+"""The compute threads that had worker threads last. None if another thread took over."""
 
 
 def end() -> None:
@@ -26,7 +26,23 @@ def hand_to(compute: Threads) -> None:
     if onednn.loaded() is None:
         return
     end()
-    before, _last[:] = _last[:], [weakref.ref(compute)]  # loops in several threads may do so at once
+    before, holders[:] = holders[:], [weakref.ref(compute)]  # loops in several threads may do so at once
     for last in [reference() for reference in before]:
         if last is not None and last is not compute:
             last.call_on_free(end)
+
+
+def take() -> None:
+    """Before the calling thread, that of a loop, works: end the worker threads of compute threads.
+
+    Threads that rest end theirs now, and others after their work: `is_taken` tells them.
+    """
+    before, holders[:] = holders[:], []
+    for compute in [reference() for reference in before]:
+        if compute is not None:
+            compute.call_on_free(end)
+
+
+def is_taken(compute: Threads) -> bool:
+    """Whether another thread has taken over since `hand_to(compute)`."""
+    return all(reference() is not compute for reference in holders[:])

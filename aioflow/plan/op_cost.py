@@ -181,6 +181,11 @@ class RegionCost:
         figure, threads = self._known[bucket]
         return threads or figure > BIG_KERNEL * self._count
 
+    def spreads(self, bucket: int) -> bool:
+        """Whether its kernels may use several threads of a library: most of its time goes to big ones."""
+        figure, threads = self._known[bucket]
+        return threads and figure > HEAVY / 2
+
     def brief(self, bucket: int) -> bool:
         """Whether measurements say that it is done within a slice of time, and may hold the loop alone."""
         return self._was_within(BRIEF, bucket)

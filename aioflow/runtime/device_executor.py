@@ -8,9 +8,11 @@ from typing import Any, ClassVar, Final, Protocol
 
 from aioflow import errors
 from aioflow.devices import openmp
+from aioflow.devices.cpu import Threads
 from aioflow.devices.device import AnyDevice, Device
 from aioflow.devices.gpu import Gpu, GpuTrace
 from aioflow.kernels.context import Context, StepView, Stop
+from aioflow.plan.op_cost import RegionCost
 from aioflow.program.heavy_runs import HeavyWork
 from aioflow.program.program import Outputs, Unit, UnitCoroutine
 from aioflow.runtime.session_state import SessionState
@@ -74,6 +76,7 @@ class DeviceExecutor:
     ) -> Outputs:
         """The outputs of a coroutine that never waits; `proceed` runs a slice of it."""
         slices, spent = self._state.slice, 0.0
+        take_threads(work.cost, bucket)
         while True:
             self._begin_slice()
             start = slices.clock()
@@ -124,15 +127,16 @@ class DeviceExecutor:
         Cancelling returns at once; the thread finishes the current kernel and stops before the next.
         """
         assert isinstance(self.device, Device)
-        openmp.hand_to(self.device.compute)
-        drive = functools.partial(self._state.quiet.copy().run, self._drive, unit, bucket, coroutine)
+        compute = self.device.compute
+        openmp.hand_to(compute)
+        drive = functools.partial(self._state.quiet.copy().run, self._drive, compute, unit, bucket, coroutine)
         try:
-            return await self.device.compute.run(drive, repr(unit), coroutine.close)
+            return await compute.run(drive, repr(unit), coroutine.close)
         except BaseException:
             stop.asked = True
             raise
 
-    def _drive(self, unit: Work, bucket: int, coroutine: UnitCoroutine) -> Outputs:
+    def _drive(self, compute: Threads, unit: Work, bucket: int, coroutine: UnitCoroutine) -> Outputs:
         if self.trace is not None:
             self.trace.on_thread(unit.nodes[0].name)
         clock = self._state.slice.clock
@@ -141,8 +145,8 @@ class DeviceExecutor:
             coroutine.send(None)
         except StopIteration as done:
             unit.cost.learn(bucket, clock() - start)
-            if unit.cost.brief(bucket) and self._step.computes_alone:  # the loop will compute it
-                openmp.end()
+            if openmp.is_taken(compute) or (unit.cost.brief(bucket) and self._step.computes_alone):
+                openmp.end()  # the loop computes
             outputs: Outputs = done.value
             return outputs
         raise errors.InternalError(f"{unit!r} suspended on a compute thread")
@@ -168,6 +172,12 @@ class DeviceExecutor:
     def finished(self, unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
         """Report each finished unit to the step."""
         self._step.finished(self, unit, inputs, outputs, start)
+
+
+def take_threads(cost: RegionCost, bucket: int) -> None:
+    """Before work on the loop: take OpenMP's worker threads from the compute threads if it may use some."""
+    if openmp.holders and cost.spreads(bucket):
+        openmp.take()
 
 
 def _on_stream(gpu: Gpu, run: Callable[..., Any], send: Callable[..., Any], value: None) -> Any:

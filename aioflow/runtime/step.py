@@ -24,7 +24,7 @@ from aioflow.program.program import Begin, Outputs, Programs, RunningUnit, Unit,
 from aioflow.rendezvous import Key, LocalRendezvous, Rendezvous
 from aioflow.resources.journal import Journal
 from aioflow.runtime.check_numerics import check_feeds, check_finite, check_promised
-from aioflow.runtime.device_executor import DeviceExecutor
+from aioflow.runtime.device_executor import DeviceExecutor, take_threads
 from aioflow.runtime.join import run_together
 from aioflow.runtime.plan_cache import DEFAULT, Planned
 from aioflow.runtime.session_state import RunningProgram, SessionState
@@ -447,6 +447,7 @@ def run_light(
     if unit.cost.endless or not (unit.cost.light(bucket, feeds) or unit.cost.short(bucket)):
         return None
     step.renew(counted, journal, rendezvous)
+    take_threads(unit.cost, bucket)
     clock = state.slice.clock
     start = clock()
     coroutine = unit.begin(step.context, *feeds)
@@ -472,6 +473,7 @@ def inline_form(state: SessionState, unit: Unit, feeds: Outputs) -> Begin | None
         return unit.begin
     if not unit.cost.brief(bucket) or state.slice.used_up():
         return None
+    take_threads(unit.cost, bucket)
     return unit.heavy or unit.begin
 
 
