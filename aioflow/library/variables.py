@@ -9,7 +9,7 @@ import enum
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Never, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Never, TypeVar, overload
 
 from aioflow.graph import scopes
 from aioflow.graph.building import get_default_graph, graph_to_build_in, same_graph
@@ -49,6 +49,9 @@ class PartOf(NamedTuple):
 Creator = Callable[..., Any]
 """(next_creator, **arguments of Variable) -> a variable."""
 _creators: ContextVar[tuple[Creator, ...]] = ContextVar("aioflow_variable_creators", default=())
+
+
+E = TypeVar("E", bound=enum.Enum)
 
 
 class VariableSynchronization(enum.Enum):
@@ -189,8 +192,8 @@ class Variable(RowUpdates, Operand, metaclass=_Created):
         if constraint is not None and not callable(constraint):
             raise ValueError(f"a constraint must be a function of the variable, not {safe_repr(constraint)}")
         self.constraint: Final = constraint
-        self.synchronization: Final = VariableSynchronization(synchronization)
-        self.aggregation: Final = VariableAggregation(aggregation)
+        self.synchronization: Final = _member(VariableSynchronization, synchronization)
+        self.aggregation: Final = _member(VariableAggregation, aggregation)
         if variable_def is not None:
             if initial_value is not None:
                 raise ValueError("initial_value and variable_def exclude each other")
@@ -467,6 +470,12 @@ class Variable(RowUpdates, Operand, metaclass=_Created):
         from aioflow.notebook.state import variable_html
 
         return variable_html(self, describe_line(self.op))
+
+
+def _member(kind: type[E], value: object) -> E:
+    if not isinstance(value, (kind, int)):
+        raise TypeError(f"a member of af.{kind.__name__} is needed, not {safe_repr(value)}")
+    return kind(value)
 
 
 def _is_trainable(given: bool | None, synchronization: VariableSynchronization) -> bool:

@@ -95,7 +95,7 @@ def _made_flow(signature: Signature, optimize: bool) -> Flow:
         _check_fed(flow)
         return verify(flow)
     nodes = list(every_node(flow.nodes))
-    flow = staged(flow, order, trim, keep_unread)
+    flow = staged(flow, order, trim, keep_unread, deep=True)
     release(nodes)
     _check_fed(flow)  # after trimming: a branch may capture a placeholder that none of its results needs
     if optimize:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 from aioflow import errors
 from aioflow.config import RunOptions
+from aioflow.devices import openmp
 from aioflow.devices.device import HERE, AnyDevice
 from aioflow.executor import Execution, note_standing
 from aioflow.kernels.context import Context, Undo
@@ -447,7 +448,8 @@ def run_light(
     if unit.cost.endless or not (unit.cost.light(bucket, feeds) or unit.cost.short(bucket)):
         return None
     step.renew(counted, journal, rendezvous)
-    take_threads(unit.cost, bucket)
+    if openmp.holders:
+        take_threads(unit.cost, bucket)
     clock = state.slice.clock
     start = clock()
     coroutine = unit.begin(step.context, *feeds)

@@ -236,10 +236,13 @@ def every_node(nodes: Iterable[Node]) -> Iterator[Node]:
             yield node
 
 
-def staged(flow: Flow, *passes: Callable[[Flow], Flow]) -> Flow:
-    """Apply the passes in turn, and free the nodes of each flow between them one by one."""
+def staged(flow: Flow, *passes: Callable[[Flow], Flow], deep: bool = False) -> Flow:
+    """Apply the passes in turn, and free the nodes of each flow between them one by one; if `deep`, those in blocks too.
+
+    Passes on the flows of blocks need not do so: the nodes in their blocks are freed with those of the whole flow.
+    """
     for apply in passes:
-        nodes = list(every_node(flow.nodes))
+        nodes = list(every_node(flow.nodes) if deep else flow.nodes)
         flow = apply(flow)
         release(nodes)
     return flow

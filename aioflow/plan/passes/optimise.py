@@ -23,7 +23,6 @@ from aioflow.plan.passes.flow import (
     Replacement,
     Value,
     in_blocks,
-    release,
     rewrite,
     staged,
 )
@@ -274,7 +273,8 @@ def optimise(flow: Flow) -> Flow:
     The blocks of branches and loops are optimised first. Then their unused outputs are removed, and the rest is
     optimised again. Finally neighbouring nodes that one kernel computes together become one node.
     """
-    return staged(flow, _simpler, _if_blocks(trim), _if_blocks(_simpler), channels_last, group, _contracted)
+    passes = _simpler, _if_blocks(trim), _if_blocks(_simpler), channels_last, group, _contracted
+    return staged(flow, *passes, deep=True)
 
 
 def _if_blocks(apply: Callable[[Flow], Flow]) -> Callable[[Flow], Flow]:
@@ -287,9 +287,8 @@ def _simpler(flow: Flow) -> Flow:
 
 def _rounds(flow: Flow) -> Flow:
     for _ in range(ROUNDS):
-        count, nodes = len(flow.nodes), list(flow.nodes)
+        count = len(flow.nodes)
         flow = staged(flow, *PASSES)
-        release(nodes)
         if len(flow.nodes) == count:
             break
     return flow
