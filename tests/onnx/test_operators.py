@@ -238,3 +238,26 @@ async def test_distinct_slices_of_strings_are_in_the_order_of_their_elements():
     found, firsts, which, counts = await run(data, *feeds.values())
     assert found.tolist() == [[b"a", b"fig", b"pear"], [b"b", b"", b"b"]]
     assert [each.tolist() for each in (firsts, which, counts)] == [[3, 1, 0], [2, 1, 2, 0], [1, 1, 2]]
+
+
+@pytest.mark.parametrize("lengths", [False, True])
+@pytest.mark.parametrize("units", [1, 5])
+@pytest.mark.parametrize(("type", "gates"), [("GRU", 3), ("RNN", 1), ("LSTM", 4)])
+async def test_a_recurrent_layer_takes_an_open_batch_beside_a_given_state(type, gates, units, lengths):
+    names = ["x", "w", "r", "", "lengths" if lengths else "", "h"]
+    layer = node(type, names, ["", "y"], hidden_size=units, clip=100.0)
+    initials = {"w": weights(1, gates * units, 4), "r": weights(1, gates * units, units), "h": weights(1, 1, units)}
+    counts, x = [value("lengths", ["batch"], np.int32)] if lengths else [], weights(3, 1, 4)
+    found = []
+    for shape in (["steps", "batch", 4], x.shape):
+        data = model([layer], [value("x", shape), *counts], [value("y")], **initials)
+        found += await run(data, x, *[np.array([2], np.int32) for _ in counts])
+    np.testing.assert_array_equal(*found)
+
+
+async def test_a_state_of_another_batch_is_refused():
+    layer = node("GRU", ["x", "w", "r", "", "", "h"], ["", "y"], hidden_size=5)
+    initials = {"w": weights(1, 15, 4), "r": weights(1, 15, 5), "h": weights(1, 1, 5)}
+    data = model([layer], [value("x", ["steps", "batch", 4])], [value("y")], **initials)
+    with pytest.raises(af.errors.InvalidArgumentError, match=r"\[2, 3, 15\] and \[\?, 1, 15\]"):
+        await run(data, weights(2, 3, 4))

@@ -13,10 +13,12 @@ from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.arrays import reverse, transpose
 from aioflow.kernels.array.concat import split, stack
 from aioflow.kernels.array.constants import constant, zeros
+from aioflow.kernels.array.partition import ensure_shape
 from aioflow.kernels.array.ranges import range as number_range
 from aioflow.kernels.array.select import select
 from aioflow.kernels.array.sequence import reverse_sequence
 from aioflow.kernels.array.shapes import expand_dims
+from aioflow.kernels.families import shaped_like
 from aioflow.kernels.linalg.matmul import matmul
 from aioflow.kernels.linalg.products import tensordot
 from aioflow.kernels.math.arithmetic import add, maximum, minimum, multiply, subtract
@@ -138,17 +140,25 @@ class Layer:
 
     def _steps(self, rows: Tensor, cell: Cell, initial: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
         """The outputs of all steps and the last states. An ended sequence keeps its state, and its output is 0."""
+        rows = self._fitting(rows, initial[0])
         if self.lengths is None:
-            made = scan(lambda state, row: tuple(cell(row, state)), rows, tuple(initial))
+            made = scan(lambda state, row: _like(state, cell(row, state)), rows, tuple(initial))
             return made[0], [each[-1] for each in made]
         steps = number_range(sizes_of(rows)[0])
         alive = expand_dims(less(expand_dims(steps, 1), cast(expand_dims(self.lengths, 0), int64)), 2)
 
         def step(state: Any, row: Any) -> Any:
-            return tuple([select(row[1], new, old) for new, old in zip(cell(row[0], state), state, strict=True)])
+            kept = [select(row[1], new, old) for new, old in zip(cell(row[0], state), state, strict=True)]
+            return _like(state, kept)
 
         made = scan(step, (rows, alive), tuple(initial))
         return select(alive, made[0], constant(0, rows.dtype)), [each[-1] for each in made]
+
+    def _fitting(self, rows: Tensor, state: Tensor) -> Tensor:
+        """The rows, with the sizes of the state, which may be known where those of the rows are not."""
+        batch, units = state.shape.with_rank(2)
+        width = None if units.value is None else self._gates * units.value
+        return ensure_shape(rows, [None, batch.value, width])
 
     def clipped(self, x: Tensor) -> Tensor:
         """Gates within the limit of the node, if it has one."""
@@ -156,6 +166,11 @@ class Layer:
             return x
         limit = constant(self._call.number("clip"), x.dtype)
         return minimum(maximum(x, -limit), limit)
+
+
+def _like(state: Sequence[Tensor], after: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """The state after a step, which has the shape of the one before."""
+    return tuple([shaped_like(old, new) for old, new in zip(state, after, strict=True)])
 
 
 def _projected(state: Tensor, weights: Weights) -> Tensor:
