@@ -237,9 +237,10 @@ def every_node(nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 def staged(flow: Flow, *passes: Callable[[Flow], Flow], deep: bool = False) -> Flow:
-    """Apply the passes in turn, and free the nodes of each flow between them one by one; if `deep`, those in blocks too.
+    """Apply the passes in turn, and free the nodes of each flow between them one by one.
 
-    Passes on the flows of blocks need not do so: the nodes in their blocks are freed with those of the whole flow.
+    If `deep`, so are those in blocks. Passes on the flows of blocks need not do so: the nodes in their blocks are freed
+    with those of the whole flow.
     """
     for apply in passes:
         nodes = list(every_node(flow.nodes) if deep else flow.nodes)
