@@ -26,10 +26,14 @@ def hand_to(compute: Threads) -> None:
     if onednn.loaded() is None:
         return
     end()
-    before, holders[:] = holders[:], [weakref.ref(compute)]  # loops in several threads may do so at once
+    before, holders[:] = holders[:], [weakref.ref(compute, _forget)]  # loops in several threads may do so at once
     for last in [reference() for reference in before]:
         if last is not None and last is not compute:
             last.call_on_free(end)
+
+
+def _forget(reference: "weakref.ref[Threads]") -> None:
+    holders[:] = [each for each in holders if each is not reference]
 
 
 def take() -> None:
