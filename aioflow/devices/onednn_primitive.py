@@ -202,11 +202,6 @@ class Builder:
         """Return the descriptor of arrays of those sizes in the layout that the primitive prefers."""
         return self._tagged(sizes, _ANY)
 
-    def within(self, whole: Handle, sizes: Sequence[int], begin: Sequence[int]) -> Handle:
-        """Return the descriptor of a part of an array: of those sizes, from the index `begin`."""
-        create = "dnnl_memory_desc_create_submemory"
-        return self._own("memory_desc", self.library.create(create, whole, dims(sizes), dims(begin)))
-
     def _tagged(self, sizes: Sequence[int], tag: int) -> Handle:
         create = "dnnl_memory_desc_create_with_tag"
         return self._own("memory_desc", self.library.create(create, len(sizes), dims(sizes), _FLOAT32, tag))

@@ -11,7 +11,7 @@ from aioflow.devices import onednn
 from aioflow.devices.cpu import Threads
 
 holders: Final[list[weakref.ref[Threads]]] = []
-"""The compute threads that had worker threads last. None if another thread took over."""
+"""The compute threads that had worker threads last; empty if a loop took over."""
 
 
 def end() -> None:

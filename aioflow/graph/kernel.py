@@ -52,7 +52,6 @@ class Kernel:
             bool, with `{0}`, `{1}` ... for the inputs and `{type}` for the NumPy type of the result; None without one.
         fast: its results differ from those of the op's other kernels, by 4 units in the last place at most. Only
             `Config(fast_math=True)` chooses it.
-        threads: it shares the elements of large arrays among threads of a library.
     """
 
     function: Callable[..., Any]
@@ -65,7 +64,6 @@ class Kernel:
     when: Callable[[], bool] | None = None
     scalar: str | None = None
     fast: bool = False
-    threads: bool = False
 
     @property
     def context(self) -> bool:

@@ -178,14 +178,13 @@ class Op(Generic[R]):
         when: Callable[[], bool] | None = None,
         scalar: str | None = None,
         fast: bool = False,
-        threads: bool = False,
     ) -> Callable[[F], F]:
         """Declare a kernel for these kinds of device; `Kernel` describes the flags."""
 
         def declare(function: F) -> F:
             types = None if only is None else frozenset(only)
             for kind in kinds:
-                made = Kernel(function, kind, out, fresh or out, binds, types, priority, when, scalar, fast, threads)
+                made = Kernel(function, kind, out, fresh or out, binds, types, priority, when, scalar, fast)
                 self.kernels.setdefault(kind, []).append(made)
                 self.kernels[kind].sort(key=lambda kernel: -kernel.priority)
             Op.kernel_changes += 1

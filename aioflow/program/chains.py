@@ -3,7 +3,7 @@
 All values of a chain belong to one shape. Flattened arrays of that shape can be cut anywhere. If a value has a number
 for each row, or one for each column, the arrays are cut between rows: so softmax and layer norm, written as their
 formulas, are one chain. A reduction of all elements is known after the last block only, and nothing in the chain reads
-it. A kernel that uses threads of a library is in no chain: these threads and those of chains would hinder each other.
+it.
 """
 
 from collections.abc import Sequence
@@ -76,7 +76,7 @@ class BlockRun(Run):
 
     def _element_wise(self, b: Bound) -> list[Extent] | None:
         node = b.node
-        if not node.definition.elementwise or not b.out or b.kernel.threads:
+        if not node.definition.elementwise or not b.out:
             return None
         kinds = {spec.dtype.np.kind for spec in (*node.input_specs, *node.output_specs)}
         if kinds & set("Oc"):  # NumPy rounds complex products at the end of an array otherwise than in its middle

@@ -48,7 +48,7 @@ class Recorded(np.ndarray):
                 Recorded.most = max(Recorded.most, value.size)
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        self._note(*inputs)
+        self._note(*(inputs[1:] if method == "at" else inputs))  # `at` touches the elements at its indices alone
         return getattr(ufunc, method)(*map(bare, inputs), **{key: bare(value) for key, value in kwargs.items()})
 
     def __array_function__(self, function, types, args, kwargs):

@@ -119,7 +119,7 @@ def lookup(index: Index, text: bool = False) -> Callable[[Sequence[Array]], Any]
     dynamic = [(i, e) for i, e in enumerate(index) if e == "?" or (isinstance(e, tuple) and "?" in e)]
     parts = [Slice(*e) if isinstance(e, tuple) else ... if e == "..." else e for e in index]
     template = parts if ... in parts or not text else [*parts, ...]
-    if len(dynamic) == 1:
+    if len(dynamic) == 1 and (dynamic[0][1] == "?" or "?" not in dynamic[0][1][::2]):
         return _lookup_one(template, *dynamic[0])
 
     def find(data: Sequence[Array]) -> tuple[Any, ...]:
@@ -132,19 +132,12 @@ def lookup(index: Index, text: bool = False) -> Callable[[Sequence[Array]], Any]
 
 
 def _lookup_one(template: Sequence[Any], place: int, entry: Any) -> Callable[[Sequence[Array]], Any]:
-    """The same for an index with data in one entry."""
+    """The same for an index with one number in the data: a position, or the end of a slice."""
     before, after = template[:place], template[place + 1 :]
     if entry == "?":
         return lambda data: (*before, int(data[0]), *after)
     start, _, step = entry
-    if "?" not in (start, step):
-        return lambda data: (*before, Slice(start, int(data[0]), step), *after)
-
-    def find(data: Sequence[Array]) -> tuple[Any, ...]:
-        left = map(int, data)
-        return (*before, Slice(*[next(left) if part == "?" else part for part in entry]), *after)
-
-    return find
+    return lambda data: (*before, Slice(start, int(data[0]), step), *after)
 
 
 def apply(index: Index, spec: Spec) -> Spec:

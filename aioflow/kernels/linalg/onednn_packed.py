@@ -94,11 +94,9 @@ def _packing(problems: Sequence[_Problem], build: Builder) -> None:
     """Take the matrices of all products, and then the packed ones of each product."""
     given = [[build.array(problem.given(build)) for _ in range(problem.number)] for problem in problems]
     for problem, matrices in zip(problems, given, strict=True):
-        whole = problem.packed(build)
-        packed = build.array(whole)
+        packed = build.array(problem.packed(build))
         for place, matrix in enumerate(matrices):
-            part = build.within(whole, (1, *problem.matrix.sizes), (place, 0, 0))
-            build.reorder(matrix, build.view(packed, part))
+            build.reorder(matrix, build.piece(packed, (1, *problem.matrix.sizes), (place, 0, 0)))
 
 
 def _products(problems: Sequence[_Problem], build: Builder) -> None:

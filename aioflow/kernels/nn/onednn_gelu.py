@@ -29,7 +29,7 @@ BY_TANH, BY_ERF = 0x2B, 0x31
 _ALONE: Final = 1 << 15
 """The most elements that the calling thread computes alone: to wake other threads takes as long."""
 FAR: Final = 100.0
-"""The gradients are exactly 0 and 1 from here on. Far beyond, the formulas take NaN from infinite parts."""
+"""The slopes are exactly 0 and 1 from here on. Far beyond, the formulas take NaN from infinite parts."""
 _TRAINING: Final = 64
 _SRC, _DST, _DIFF_SRC, _DIFF_DST = 1, 17, 129, 145
 
@@ -52,33 +52,31 @@ def _backward(function: int, size: int, build: Builder) -> None:
 def declare(op: Op[Tensor], function: int, plain: Callable[[Namespace], Function], *, backward: bool) -> None:
     """Declare the kernel of gelu or of its gradient, beside that by NumPy alone.
 
-    That of the gradient writes into no input, because it may read them once more.
+    It writes into no input, because it may read them once more. So it is in no chain, whose threads and those of oneDNN
+    would hinder each other.
     """
     build = functools.partial(_backward if backward else _forward, function)
 
-    @op.kernel(CPU, out=not backward, fresh=True, binds=True, only={float32}, priority=2, when=available, threads=True)
+    @op.kernel(CPU, fresh=True, binds=True, only={float32}, priority=2, when=available)
     def _(xp: Namespace, node: NodeView) -> Any:
         lib, otherwise = library(), plain(xp)
         return otherwise if lib is None else functools.partial(_compute, lib, (function, backward), build, otherwise)
 
 
 def _compute(
-    lib: Library, key: tuple[int, bool], build: Callable[..., None], otherwise: Function, *inputs: Array,
-    out: Array | None = None,
-) -> Array:  # fmt: skip
+    lib: Library, key: tuple[int, bool], build: Callable[..., None], otherwise: Function, *inputs: Array
+) -> Array:
     shape, size = inputs[-1].shape, inputs[-1].size
     if not (shape and size) or inputs[0].shape != shape:
-        return otherwise(*inputs, out=out)
+        return otherwise(*inputs)
     routine = ROUTINES.find(lib, (_compute, key, size), functools.partial(build, size))
     if routine is None:
-        return otherwise(*inputs, out=out)
-    place = out if out is not None and out.flags.c_contiguous else onednn_kernels.result(shape)
-    flat = [np.ascontiguousarray(array) for array in inputs]
+        return otherwise(*inputs)
+    y, (*dy, x) = onednn_kernels.result(shape), [np.ascontiguousarray(array) for array in inputs]
     with lib.one_thread() if size <= _ALONE else contextlib.nullcontext():
-        routine(*flat, place)
-        if len(flat) > 1 and not is_finite(lib, place):
-            routine(flat[0], np.clip(flat[1], -FAR, FAR), place)
-    if out is not None and place is not out:
-        out[...] = place
-        return out
-    return place
+        routine(*dy, x, y)
+        if not is_finite(lib, y):
+            routine(*dy, np.clip(x, -FAR, FAR), y)
+            if not dy:
+                np.copyto(y, np.where(x > 0, x, x * 0), where=abs(x) > FAR)
+    return y

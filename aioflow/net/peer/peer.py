@@ -335,7 +335,7 @@ class Peer:
         """Likewise, at once. False, and nothing is sent, if the answer cannot be sent, or has to wait."""
         try:
             outgoing = Outgoing(Envelope(number, answer), self.limits)
-        except Exception:
+        except Exception:  # the answer that may wait meets it again, and tells the other end
             return False
         try:
             if not link_for(self._links, outgoing).send_at_once(outgoing):

@@ -34,17 +34,18 @@ def merge_layer_norms(flow: Flow) -> Flow:
     """Return the flow with such nodes merged."""
     if not any(node.definition.name == "rsqrt" for node in flow.nodes):
         return flow
-    reads, targets = Counter([*flow.fetches, *[value for node in flow.nodes for value in node.inputs]]), {*flow.targets}
+    reads = Counter([*flow.fetches, *[value for node in flow.nodes for value in node.inputs]])
+    awaited = {*flow.targets, *[source for node in flow.nodes for source in node.controls]}
     chosen = set()
     for node in flow.nodes:
         formula = _formula(node)
-        if formula is not None and targets.isdisjoint(formula.inner) and _is_alone(node, formula.inner, reads):
+        if formula is not None and awaited.isdisjoint(formula.inner) and _is_alone(node, formula.inner, reads):
             chosen.add(node.name)
     return rewrite(flow, lambda node: _merged(node) if node.name in chosen else node) if chosen else flow
 
 
 def _is_alone(last: Node, inner: frozenset[Node], reads: Counter[Value]) -> bool:
-    """Whether nothing else reads from the inner nodes or waits for one, and all of them may run in one place."""
+    """Whether nothing else reads from the inner nodes, they wait for nothing, and all of them may run in one place."""
     own = Counter([value for node in (last, *inner) for value in node.inputs])
     device = last.operation.device
     free = not any(node.controls or node.operation.device != device for node in (last, *inner))

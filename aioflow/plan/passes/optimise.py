@@ -4,8 +4,7 @@ dedupe     keeps one of several nodes that compute the same value [P15 section 5
 fold       computes nodes that depend only on constants once, at planning time
 simplify   applies algebraic rules, each exact for every value, NaN and -0.0 included
 
-and then `channels_last`, `group`, `contract`, `merge_layer_norms`, `mark_blocked` and
-`mark_row_products`.
+and then `channels_last`, `group`, `contract`, `merge_layer_norms`, `mark_blocked` and `mark_row_products`.
 """
 
 from collections.abc import Callable, Hashable

@@ -53,6 +53,17 @@ def test_gradients_are_0_and_1_however_far_the_input(form, dtype, repeats):
     np.testing.assert_array_equal(bends, np.zeros(2 * len(far)))
 
 
+@pytest.mark.parametrize("repeats", [1, 1 << 14])
+@pytest.mark.parametrize("form", [gelu.gelu_tanh, gelu.gelu_erf])
+def test_values_are_0_and_the_input_however_far_it_is(form, repeats):
+    far = np.repeat(
+        np.array([np.inf, np.finfo(np.float32).max, 101, -101, np.finfo(np.float32).min], np.float32), repeats
+    )
+    with Graph().as_default():
+        np.testing.assert_array_equal(evaluate(form(far)), np.where(far > 0, far, 0))
+        assert np.isnan(evaluate(form(np.repeat(np.float32([np.nan, -np.inf]), repeats)))).all()
+
+
 async def test_chains_compute_what_single_kernels_do():
     with Graph().as_default() as graph:
         x = af.placeholder(af.float32, [1 << 19])

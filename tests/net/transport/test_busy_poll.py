@@ -1,6 +1,7 @@
 """When a loop polls for messages, and when it sleeps."""
 
 import asyncio
+import sys
 
 import pytest
 
@@ -75,7 +76,7 @@ async def test_a_loop_polls_for_the_answer_to_a_late_message_if_the_last_one_cam
     assert processor.turns >= turns + 10
 
 
-@pytest.mark.skipif(busy_poll.sys.platform != "linux", reason="other systems have no such call")
+@pytest.mark.skipif(sys.platform != "linux", reason="processes poll on Linux alone")
 async def test_a_process_polls_if_it_has_several_processors(monkeypatch):
     loop = asyncio.get_running_loop()
     monkeypatch.setattr(busy_poll.os, "sched_getaffinity", lambda process: {0, 1})

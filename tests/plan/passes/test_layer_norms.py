@@ -101,6 +101,8 @@ def test_not_where_others_read_between_or_wait_or_lie_on_other_devices():
         assert merged(y, between)[0] == 0
     assert merged(y, targets=(centred.op,))[0] == 0
     assert merged(*af.gradients(y, [x]))[0] == 0
+    with af.control_dependencies([product]):
+        assert merged(y, af.identity(gain))[0] == 0
     with af.control_dependencies([af.Variable(0.0).initializer]):
         assert merged(product + shift)[0] == 0
     with af.device("/device:CPU:1"):
