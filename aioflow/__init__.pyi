@@ -142,6 +142,8 @@ from aioflow.kernels.linalg.products import einsum as einsum
 from aioflow.kernels.linalg.products import tensordot as tensordot
 from aioflow.kernels.linalg.solvers import cholesky_solve as cholesky_solve
 from aioflow.kernels.math.arithmetic import add as add
+from aioflow.kernels.math.bessel_i import bessel_i0 as bessel_i0
+from aioflow.kernels.math.bessel_i import bessel_i1 as bessel_i1
 from aioflow.kernels.math.casting import cast as cast
 from aioflow.kernels.math.casting import saturate_cast as saturate_cast
 from aioflow.kernels.math.casting import to_bfloat16 as to_bfloat16
@@ -173,8 +175,6 @@ from aioflow.kernels.math.random_distributions import random_gamma as random_gam
 from aioflow.kernels.math.random_distributions import random_poisson as random_poisson
 from aioflow.kernels.math.rounding import clip_by_value as clip_by_value
 from aioflow.kernels.math.rounding import round as round
-from aioflow.kernels.math.special import bessel_i0 as bessel_i0
-from aioflow.kernels.math.special import bessel_i1 as bessel_i1
 from aioflow.kernels.math.unsorted_segments import unsorted_segment_mean as unsorted_segment_mean
 from aioflow.kernels.math.unsorted_segments import unsorted_segment_sqrt_n as unsorted_segment_sqrt_n
 from aioflow.kernels.math.variance import reduce_std as reduce_std

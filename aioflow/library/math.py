@@ -31,7 +31,8 @@ _face = Face(__name__, {
         "segment_max segment_mean segment_min segment_prod segment_sum unsorted_segment_sum"
     ),
     "aioflow.kernels.math.sobol": "sobol_sample",
-    "aioflow.kernels.math.special": "bessel_i0 bessel_i0e bessel_i1 bessel_i1e erf erfc erfcinv erfinv ndtri",
+    "aioflow.kernels.math.bessel_i": "bessel_i0 bessel_i0e bessel_i1 bessel_i1e",
+    "aioflow.kernels.math.error_functions": "erf erfc erfcinv erfinv ndtri",
     "aioflow.kernels.math.unsorted_segments": (
         "unsorted_segment_max unsorted_segment_mean unsorted_segment_min unsorted_segment_prod "
         "unsorted_segment_sqrt_n"

@@ -110,6 +110,8 @@ from aioflow.kernels.array.sorting import is_non_decreasing as is_non_decreasing
 from aioflow.kernels.array.sorting import is_strictly_increasing as is_strictly_increasing
 from aioflow.kernels.array.sorting import top_k as top_k
 from aioflow.kernels.math.arithmetic import add as add
+from aioflow.kernels.math.bessel_i import bessel_i0 as bessel_i0
+from aioflow.kernels.math.bessel_i import bessel_i1 as bessel_i1
 from aioflow.kernels.math.complex import angle as angle
 from aioflow.kernels.math.complex import conj as conj
 from aioflow.kernels.math.complex import imag as imag
@@ -122,8 +124,6 @@ from aioflow.kernels.math.gamma import lbeta as lbeta
 from aioflow.kernels.math.histograms import bincount as bincount
 from aioflow.kernels.math.histograms import confusion_matrix as confusion_matrix
 from aioflow.kernels.math.rounding import round as round
-from aioflow.kernels.math.special import bessel_i0 as bessel_i0
-from aioflow.kernels.math.special import bessel_i1 as bessel_i1
 from aioflow.kernels.math.unsorted_segments import unsorted_segment_mean as unsorted_segment_mean
 from aioflow.kernels.math.unsorted_segments import unsorted_segment_sqrt_n as unsorted_segment_sqrt_n
 from aioflow.kernels.math.variance import reduce_std as reduce_std

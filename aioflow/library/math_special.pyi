@@ -12,10 +12,10 @@ from aioflow.tensors.dtypes import DTypeLike, ShapeLike
 
 from aioflow import bessel_i0e as bessel_i0e
 from aioflow import bessel_i1e as bessel_i1e
+from aioflow.kernels.math.bessel_i import bessel_i0 as bessel_i0
+from aioflow.kernels.math.bessel_i import bessel_i1 as bessel_i1
 from aioflow.kernels.math.bessel_k import bessel_k0 as bessel_k0
 from aioflow.kernels.math.bessel_k import bessel_k1 as bessel_k1
-from aioflow.kernels.math.special import bessel_i0 as bessel_i0
-from aioflow.kernels.math.special import bessel_i1 as bessel_i1
 
 __all__ = ["bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e", "bessel_j0", "bessel_j1", "bessel_k0", "bessel_k0e",
     "bessel_k1", "bessel_k1e", "bessel_y0", "bessel_y1", "dawsn", "expint", "fresnel_cos", "fresnel_sin", "spence"]

@@ -13,10 +13,10 @@ from aioflow.kernels.array.arrays import reverse
 from aioflow.kernels.array.concat import concat
 from aioflow.kernels.array.ranges import range as counting
 from aioflow.kernels.math.arithmetic import maximum
+from aioflow.kernels.math.bessel_i import bessel_i0
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.cumulative import cumsum
 from aioflow.kernels.math.elementwise import cos, sin, sqrt, square
-from aioflow.kernels.math.special import bessel_i0
 from aioflow.library.control import name_scope
 from aioflow.tensors.dtypes import FLOAT, DType, DTypeLike, as_dtype, float32
 

@@ -18,7 +18,7 @@ from aioflow.kernels.math import stateless_random as kernels
 from aioflow.kernels.math.arithmetic import add, divide, maximum, minimum, multiply
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.elementwise import negative
-from aioflow.kernels.math.special import erfc, ndtri
+from aioflow.kernels.math.error_functions import erfc, ndtri
 from aioflow.library.control import name_scope
 from aioflow.tensors.dtypes import FLOAT, DTypeLike, Spec, as_dtype, float32, float64, int32, int64
 

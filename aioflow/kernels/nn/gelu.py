@@ -11,7 +11,7 @@ from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.families import CPU, SLOW, costs
 from aioflow.kernels.math.arithmetic import maximum, minimum
 from aioflow.kernels.math.elementwise import exp, tanh
-from aioflow.kernels.math.special import erf_of
+from aioflow.kernels.math.error_functions import erf_of
 from aioflow.kernels.nn import onednn_gelu
 from aioflow.kernels.nn.activation import activation, activation_grad, wide
 from aioflow.kernels.nn.onednn_gelu import FAR

@@ -8,8 +8,8 @@ from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.select import select
 from aioflow.kernels.math.arithmetic import maximum, minimum
 from aioflow.kernels.math.elementwise import log, log1p, negative, square
+from aioflow.kernels.math.error_functions import erfc, ndtri
 from aioflow.kernels.math.random import random_normal
-from aioflow.kernels.math.special import erfc, ndtri
 from aioflow.library.control import name_scope
 from aioflow.library.distributions.distribution import Distribution
 from aioflow.library.distributions.divergence import RegisterKL

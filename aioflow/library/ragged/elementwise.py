@@ -14,7 +14,14 @@ from aioflow.graph.operation import Tensor
 from aioflow.kernels.array import constants
 from aioflow.kernels.array.ranges import one_hot
 from aioflow.kernels.control.debugging import check_numerics
-from aioflow.kernels.math import arithmetic, casting, complex, division, rounding, special
+from aioflow.kernels.math import (
+    arithmetic,
+    bessel_i,
+    casting,
+    complex,
+    division,
+    rounding,
+)
 from aioflow.kernels.nn import activation, losses
 from aioflow.kernels.text import string_hash, strings
 from aioflow.library import embedding, nn_functions
@@ -95,9 +102,9 @@ _of_each_element(
     strings.substr, strings.regex_replace, strings.regex_full_match, string_hash.string_to_hash_bucket_fast,
     string_hash.string_to_hash_bucket_strong, string_hash.string_to_hash_bucket,
     string_hash.decode_base64, string_hash.encode_base64, casting.saturate_cast, complex.angle, complex.complex,
-    complex.conj, complex.imag, complex.real, division.div, division.log_sigmoid, special.bessel_i0, special.bessel_i1,
-    activation.leaky_relu, losses.sigmoid_cross_entropy_with_logits, nn_functions.dropout, nn_functions.gelu,
-    nn_functions.silu, where_v2,
+    complex.conj, complex.imag, complex.real, division.div, division.log_sigmoid, bessel_i.bessel_i0,
+    bessel_i.bessel_i1, activation.leaky_relu, losses.sigmoid_cross_entropy_with_logits, nn_functions.dropout,
+    nn_functions.gelu, nn_functions.silu, where_v2,
 )  # fmt: skip
 
 

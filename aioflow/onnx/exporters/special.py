@@ -3,14 +3,14 @@
 from typing import Final
 
 from aioflow.graph.operation import Operation
-from aioflow.kernels.math import bessel_j_y, bessel_k, gamma, special_integrals
+from aioflow.kernels.math import bessel_i, bessel_j_y, bessel_k, error_functions, gamma, special_integrals
 from aioflow.kernels.math.special import FORMULAS
 from aioflow.onnx.exporting import EXPORTERS, Export
 from aioflow.onnx.formulas import Term, Writer
 from aioflow.onnx.tensors import NUMBERS
 from aioflow.tensors.dtypes import float64
 
-_DECLARED: Final = (bessel_j_y, bessel_k, gamma, special_integrals)
+_DECLARED: Final = (bessel_i, bessel_j_y, bessel_k, error_functions, gamma, special_integrals)
 """The modules that declare formulas."""
 _NAMES: Final = (
     "bessel_i0e", "bessel_i1e", "bessel_j0", "bessel_j1", "bessel_k0e", "bessel_k1e", "bessel_y0", "bessel_y1", "dawsn",

@@ -9,7 +9,15 @@ import numpy as np
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.constants import constant
 from aioflow.kernels.array.select import select
-from aioflow.kernels.math import arithmetic, comparison, cumulative, division, elementwise, rounding, special
+from aioflow.kernels.math import (
+    arithmetic,
+    comparison,
+    cumulative,
+    division,
+    elementwise,
+    error_functions,
+    rounding,
+)
 from aioflow.kernels.math.casting import cast
 from aioflow.onnx.call import Call
 from aioflow.onnx.operators.values import along_axis, known_number, rank_of, scalar
@@ -19,7 +27,7 @@ from aioflow.tensors.dtypes import float32, float64
 UNARY: dict[str, Callable[..., Tensor]] = {
     "Abs": elementwise.abs, "Acos": elementwise.acos, "Acosh": elementwise.acosh, "Asin": elementwise.asin,
     "Asinh": elementwise.asinh, "Atan": elementwise.atan, "Atanh": elementwise.atanh, "BitwiseNot": comparison.invert,
-    "Ceil": rounding.ceil, "Cos": elementwise.cos, "Cosh": elementwise.cosh, "Erf": special.erf,
+    "Ceil": rounding.ceil, "Cos": elementwise.cos, "Cosh": elementwise.cosh, "Erf": error_functions.erf,
     "Exp": elementwise.exp, "Floor": rounding.floor, "IsNaN": rounding.is_nan, "Log": elementwise.log,
     "Reciprocal": elementwise.reciprocal,
     "Round": rounding.rint, "Sigmoid": elementwise.sigmoid, "Sign": elementwise.sign, "Sin": elementwise.sin,

@@ -6,7 +6,12 @@ import pytest
 from aioflow.autodiff.gradients import gradients
 from aioflow.graph.graph import Graph
 from aioflow.kernels.array.constants import constant, placeholder
-from aioflow.kernels.math import complex, elementwise, rounding, special
+from aioflow.kernels.math import (
+    complex,
+    elementwise,
+    error_functions,
+    rounding,
+)
 from aioflow.tensors.dtypes import bfloat16
 from tests.support.evaluate import evaluate
 
@@ -88,18 +93,20 @@ def test_descending_against_the_gradient_of_a_complex_number_lowers_a_real_loss(
 
 def test_erf_and_erfc_are_exact_to_a_few_units_in_the_last_place():
     x = np.concatenate([np.linspace(-6.5, 6.5, 5001), [1e-300, -1e-20, 26.0]])
-    for op, exact in [(special.erf, pure.erf), (special.erfc, pure.erfc)]:
+    for op, exact in [(error_functions.erf, pure.erf), (error_functions.erfc, pure.erfc)]:
         np.testing.assert_allclose(value(op(constant(x))), [exact(each) for each in x], rtol=2e-15)
 
 
 def test_erf_reaches_its_limits():
     ends = constant([-np.inf, -0.0, 0.0, np.inf, np.nan])
-    np.testing.assert_array_equal(value(special.erf(ends)), [-1, 0, 0, 1, np.nan])
-    np.testing.assert_array_equal(value(special.erfc(ends)), [2, 1, 1, 0, np.nan])
-    assert np.signbit(value(special.erf(ends))[1])
+    np.testing.assert_array_equal(value(error_functions.erf(ends)), [-1, 0, 0, 1, np.nan])
+    np.testing.assert_array_equal(value(error_functions.erfc(ends)), [2, 1, 1, 0, np.nan])
+    assert np.signbit(value(error_functions.erf(ends))[1])
 
 
-@pytest.mark.parametrize("op", [special.erf, elementwise.tanh, elementwise.rsqrt, rounding.floor, rounding.round])
+@pytest.mark.parametrize(
+    "op", [error_functions.erf, elementwise.tanh, elementwise.rsqrt, rounding.floor, rounding.round]
+)
 def test_functions_keep_narrow_dtypes_and_empty_shapes(op):
     x = placeholder("bfloat16", [None, 3])
     for rows in (0, 2):

@@ -1,7 +1,11 @@
 import numpy as np
 import scipy.special
 
-from aioflow.kernels.math import elementwise, rounding, special
+from aioflow.kernels.math import (
+    elementwise,
+    error_functions,
+    rounding,
+)
 from tests.kernels.samples import sample
 
 anywhere = np.array([[-1.7, -0.6, 0.3], [0.9, 1.4, 2.2]])
@@ -41,7 +45,7 @@ for op, inputs, reference in [
     sample(op.name, op, complexes, reference=None if op is elementwise.sigmoid else reference)
     sample(op.name, op, nothing, reference=reference)
 
-for op, reference in [(special.erf, scipy.special.erf), (special.erfc, scipy.special.erfc)]:
+for op, reference in [(error_functions.erf, scipy.special.erf), (error_functions.erfc, scipy.special.erfc)]:
     sample(op.name, op, anywhere, reference=reference)
     sample(op.name, op, np.array([-5.5, -0.2, 0.0, 0.47, 3.9, 4.1, 7.0]), reference=reference)
 

@@ -2,14 +2,15 @@ import numpy as np
 import scipy.special
 
 from aioflow.kernels.math import (
+    bessel_i,
     bessel_j_y,
     bessel_k,
     comparison,
     division,
+    error_functions,
     gamma,
     incomplete_beta,
     no_nan,
-    special,
     special_integrals,
 )
 from tests.kernels.samples import sample
@@ -24,9 +25,9 @@ for op, inputs, reference in [
     (gamma.lgamma, either, scipy.special.gammaln),
     (gamma.digamma, positive, scipy.special.digamma),
     (gamma.digamma, either, scipy.special.digamma),
-    (special.ndtri, shares, scipy.special.ndtri),
-    (special.erfinv, 2 * shares[1:] - 1, scipy.special.erfinv),
-    (special.erfcinv, 2 * shares, scipy.special.erfcinv),
+    (error_functions.ndtri, shares, scipy.special.ndtri),
+    (error_functions.erfinv, 2 * shares[1:] - 1, scipy.special.erfinv),
+    (error_functions.erfcinv, 2 * shares, scipy.special.erfcinv),
     (bessel_j_y.bessel_j0, np.array([-9.1, -2.3, 0.4, 7.9, 8.3]), scipy.special.j0),
     (bessel_j_y.bessel_j1, np.array([-9.1, -2.3, 0.4, 7.9, 8.3]), scipy.special.j1),
     (bessel_j_y.bessel_y0, np.array([0.4, 2.3, 7.9, 8.3]), scipy.special.y0),
@@ -38,8 +39,8 @@ for op, inputs, reference in [
     (special_integrals.fresnel_cos, np.array([-1.7, -0.3, 0.8, 2.9]), lambda x: scipy.special.fresnel(x)[1]),
     (special_integrals.fresnel_sin, np.array([-1.7, -0.3, 0.8, 2.9]), lambda x: scipy.special.fresnel(x)[0]),
     (special_integrals.spence, np.array([0.2, 0.7, 1.4, 1.7, 4.5]), scipy.special.spence),
-    (special.bessel_i0e, np.array([-9.1, -2.3, 0.4, 7.9, 8.3]), scipy.special.i0e),
-    (special.bessel_i1e, np.array([-9.1, -2.3, 0.4, 7.9, 8.3]), scipy.special.i1e),
+    (bessel_i.bessel_i0e, np.array([-9.1, -2.3, 0.4, 7.9, 8.3]), scipy.special.i0e),
+    (bessel_i.bessel_i1e, np.array([-9.1, -2.3, 0.4, 7.9, 8.3]), scipy.special.i1e),
 ]:
     sample(op.name, op, inputs, reference=reference)
     sample(op.name, op, nothing, reference=reference)
@@ -49,8 +50,8 @@ sample(
     positive,
     reference=lambda x: np.sum(scipy.special.gammaln(x), -1) - scipy.special.gammaln(np.sum(x, -1)),
 )
-sample("bessel_i0", special.bessel_i0, either, reference=scipy.special.i0)
-sample("bessel_i1", special.bessel_i1, either, reference=scipy.special.i1)
+sample("bessel_i0", bessel_i.bessel_i0, either, reference=scipy.special.i0)
+sample("bessel_i1", bessel_i.bessel_i1, either, reference=scipy.special.i1)
 
 sample("bessel_k0", bessel_k.bessel_k0, positive, reference=scipy.special.k0)
 sample("bessel_k1", bessel_k.bessel_k1, positive, reference=scipy.special.k1)
