@@ -76,7 +76,7 @@ def guarded(call: Callable[..., Any], node: Node, kernel: Kernel, ledger: Ledger
 
 
 def _origin(inputs: Sequence[Any], hosts: Sequence[tuple[Spec, bool]]) -> Hashable:
-    """The shapes of the inputs and the values used on the host. None if the shapes of results depend on more."""
+    """The shapes of the inputs, and values used on the host. None if shapes of results depend on more."""
     parts = []
     for value, (spec, host) in zip(inputs, hosts, strict=False):
         if spec.dtype is resource or not isinstance(value, (np.ndarray, np.generic)):

@@ -1,7 +1,7 @@
 """Builds a routine of oneDNN for a chain of nodes on images, in blocks of channels or with channels last.
 
-A concatenation in blocks of channels of one image copies nothing: the primitives that make its inputs write them into it.
-Maximum and rectifier of oneDNN pass over NaN: the routine also computes the mean of each channel of the values that
+In blocks of channels, a concatenation of one image copies nothing: the primitives that make its inputs write into it.
+Maximum and rectifier of oneDNN pass over NaN. So the routine also computes the mean of each channel of the values that
 they read, and of its results.
 """
 
