@@ -210,6 +210,22 @@ async def test_a_client_may_write_to_its_values_and_a_task_may_not():
         assert not (await peer.request(echo(np.ones(MIB, np.uint8)))).values[0].flags.writeable
 
 
+async def test_what_a_client_writes_to_a_value_is_in_no_other_value():
+    async with meeting(network(private=True), network(), ANYWHERE, Echo()) as (peer, _):
+        kept = []
+        for number in range(20):
+            value, other = (await peer.request(echo(np.full(MIB, number, np.uint8), np.ones(MIB + 1, np.uint8)))).values
+            assert is_shared(value)
+            assert value.tolist() == [number] * MIB
+            assert other.tolist() == [1] * (MIB + 1)
+            value += 100
+            other[::5000] = 0
+            if number >= 9:
+                kept.append(value)
+            del value, other
+        assert [int(value[-1]) for value in kept] == [number + 100 for number in range(9, 20)]
+
+
 async def test_values_outlive_the_connection():
     async with meeting(network(), network(), ANYWHERE, Echo()) as (peer, _):
         value = (await peer.request(echo(np.arange(MIB)))).values[0]
