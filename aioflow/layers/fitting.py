@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -25,6 +26,8 @@ from aioflow.tensors import nest
 
 if TYPE_CHECKING:
     from aioflow.layers.trainable import Trainable
+
+_log: Final = logging.getLogger("aioflow.layers")
 
 
 class Step(NamedTuple):
@@ -235,6 +238,8 @@ class Training:
             await self._model.initialize(steps.variables, self._session)
             self._steps = steps
             self._running = _Running(self._model, self._session, self._stack.enter_context(steps.training.taken()))
+            if self._model.trainable and not self._model.trainable_weights:
+                _log.warning("%r has no weights to train: fit changes none", self._model.name)
         resumed, self._resumed = self._resumed, None
         if self._backup is not None and resumed is not None:
             kept = None if resumed.batch else self._model.learning_rate  # hooks of the epoch have set it

@@ -17,6 +17,7 @@ from aioflow.layers.fed import Batch, Form, Keys, form_of, input_like, opened
 from aioflow.layers.fit_settings import Schedule, Validation, data_of, told
 from aioflow.layers.layer import undone_on_failure
 from aioflow.layers.numbers import at_least, switch
+from aioflow.layers.own_variables import making_only_weights
 from aioflow.layers.part_names import output_names
 from aioflow.layers.settings import Optimizing, Settings, check_labels, check_optimizer, settings_of
 from aioflow.layers.steps import Steps
@@ -339,7 +340,9 @@ class Trainable(StoredWeights):
                 dtype = next((layer.dtype for layer in self.layers), self.dtype)
                 inputs = [input_like(array, dtype) for array in batch.inputs]
                 given = _in_structure(inputs, batch.input_keys)
-                self.inputs, self.outputs, self.is_open = given, self(given), True
+                with making_only_weights(self):
+                    outputs = self(given)
+                self.inputs, self.outputs, self.is_open = given, outputs, True
         wanted = len(nest.flatten(self.inputs))
         if len(batch.inputs) != wanted:
             raise ValueError(f"{self.name!r} has {wanted} inputs, and {len(batch.inputs)} arrays were given")
