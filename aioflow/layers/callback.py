@@ -5,6 +5,8 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from aioflow.layers.overrides import CALLBACK, check_overrides
+
 if TYPE_CHECKING:
     from aioflow.layers.trainable import Trainable
     from aioflow.session import Session
@@ -35,6 +37,11 @@ class Callback:
     model: "Trainable"
     session: "Session"
     params: Mapping[str, Any]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """TypeError for a hook by one of Keras' older names, which is never called."""
+        super().__init_subclass__(**options)
+        check_overrides(cls, CALLBACK)
 
     async def aclose(self) -> None:
         """Release what it holds, after training, however that ended."""
