@@ -43,6 +43,12 @@ class Callback:
         super().__init_subclass__(**options)
         check_overrides(cls, CALLBACK)
 
+    def backup_state(self) -> Any:
+        """What `BackupAndRestore` keeps of it: plain data, and arrays of numbers in these; None for nothing."""
+
+    def restore_state(self, state: Any) -> None:
+        """Go on from what `backup_state` gave, in a training that goes on from a backup, after `on_train_begin`."""
+
     async def aclose(self) -> None:
         """Release what it holds, after training, however that ended."""
 
@@ -110,6 +116,23 @@ class CallbackList:
         async with contextlib.AsyncExitStack() as stack:
             for each in self.callbacks:
                 stack.push_async_callback(each.aclose)
+
+    def backup_states(self) -> dict[str, list[Any]]:
+        """The states of those that have one, by the names of their classes, in order."""
+        found: dict[str, list[Any]] = {}
+        for each in self.callbacks:
+            state = each.backup_state()
+            if state is not None:
+                found.setdefault(type(each).__name__, []).append(state)
+        return found
+
+    def restore_states(self, states: Mapping[str, Iterable[Any]]) -> None:
+        """Let them go on from these states; those of a class in order. One that has none there begins anew."""
+        left = {name: iter(each) for name, each in states.items()}
+        for each in self.callbacks:
+            state = next(left.get(type(each).__name__, iter(())), None)
+            if state is not None:
+                each.restore_state(state)
 
     def hears(self, *hooks: str) -> bool:
         """Whether a callback defines one of these hooks."""
