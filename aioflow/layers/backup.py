@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from aioflow import errors
-from aioflow.checkpoint import Checkpoint, delete_checkpoint, list_checkpoints
+from aioflow.checkpoint import Checkpoint, damaged_checkpoints, delete_checkpoint, list_checkpoints
 from aioflow.layers.callbacks import BackupAndRestore
 from aioflow.layers.training_state import decode, encode
 from aioflow.library.variables import Variable
@@ -63,7 +63,8 @@ class Backup:
         return None if isinstance(every, str) else max(1, -(-batch // every)) * every
 
     async def position(self) -> Position | None:
-        """The position of the last backup; None if there is none. DataLossError if it is damaged."""
+        """The position of the last backup; None if there is none. DataLossError if one is damaged."""
+        await asyncio.to_thread(self._check_whole)
         text = await asyncio.to_thread(self._read, _POSITION)
         if text is None:
             return None
@@ -71,6 +72,15 @@ class Backup:
             return Position(**decode(text.item()))
         except (TypeError, ValueError):
             raise errors.DataLossError(f"the backup in {self._folder!r} has no position of a training") from None
+
+    def _check_whole(self) -> None:
+        """Raise DataLossError if a backup in the folder cannot be opened. Blocks."""
+        damaged = damaged_checkpoints(self._folder, "backup")
+        if damaged:
+            raise errors.DataLossError(
+                f"the backup {', '.join(map(repr, damaged))} is damaged or incomplete: delete it, and training begins "
+                "anew, or at an older backup in the folder"
+            )
 
     def _read(self, name: str) -> Array | None:
         """The value of that name in the last backup; None if there is none. Blocks."""

@@ -164,6 +164,7 @@ class Trainable(StoredWeights):
             RuntimeError: the model is not compiled.
             TypeError, ValueError: inputs, labels and settings do not fit.
             OutOfRangeError: the batches end before the epoch does.
+            DataLossError: a backup of `BackupAndRestore` is damaged.
         """
         self._check_compiled()
         schedule = Schedule.checked(epochs, initial_epoch, validation_freq)

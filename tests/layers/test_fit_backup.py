@@ -1,6 +1,7 @@
 """Interrupted trainings that go on from a backup."""
 
 import contextlib
+import shutil
 
 import numpy as np
 import pytest
@@ -186,6 +187,26 @@ async def test_callbacks_go_on_from_a_backup_with_what_they_remember(at, save_fr
     assert encode(again) == encode(states)
     for one, other in zip(found, weights, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("older", [False, True])
+async def test_a_damaged_backup_is_told_before_training_begins(older, tmp_path):
+    backup = callbacks.BackupAndRestore(tmp_path, delete_checkpoint=False)
+
+    async def trained(*more):
+        with af.Graph().as_default():
+            async with with_dropout() as model:
+                return (await model.fit(X, Y, 8, 3, 0, [backup, *more])).epoch
+
+    with pytest.raises(Interrupted):
+        await trained(interrupting(1, 2))
+    if older:
+        shutil.copytree(tmp_path / "backup-1", tmp_path / "backup-2")
+    (tmp_path / ("backup-2" if older else "backup-1") / "manifest.json").unlink()
+    with pytest.raises(af.errors.DataLossError, match=r"the backup '.*backup-.' is damaged or incomplete: delete it"):
+        await trained()
+    shutil.rmtree(tmp_path / ("backup-2" if older else "backup-1"))
+    assert await trained() == ([1, 2] if older else [0, 1, 2])
 
 
 async def test_two_backups_of_one_training_are_refused(tmp_path):
