@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final, Literal
 
 from aioflow.files.filesystem import Path, as_name
+from aioflow.layers.averaged_weights import SwapEMAWeights
 from aioflow.layers.callback import Callback, Logs
 from aioflow.layers.live_summaries import LiveSummaries
 from aioflow.layers.log_callbacks import CSVLogger, TensorBoard
@@ -424,6 +425,7 @@ __all__ = [
     "LiveSummaries",
     "ModelCheckpoint",
     "ReduceLROnPlateau",
+    "SwapEMAWeights",
     "TensorBoard",
     "TerminateOnNaN",
 ]

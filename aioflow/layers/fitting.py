@@ -91,7 +91,7 @@ class Training:
         epochs = self._schedule.epochs if found is None else await self._epochs_left(found)
         await tell("on_train_begin", logs)
         if found is not None:
-            self._callbacks.restore_states(found.callbacks)
+            await self._callbacks.restore_states(found.callbacks)
         for epoch in epochs:
             await tell("on_epoch_begin", epoch, logs)
             self._epoch_number = epoch
@@ -149,7 +149,7 @@ class Training:
         if self._backup is not None and self._steps is not None and self._running is not None:
             sums = self._running.sums if batch else (0.0, 0)
             validation = None if self._validation is None else self._validation.position()
-            states = self._callbacks.backup_states()
+            states = await self._callbacks.backup_states()
             position = Position(epoch, batch, *sums, self._batches.position(), validation, states)
             await self._backup.save(self._steps.variables, position, self._session)
 
