@@ -55,13 +55,24 @@ async def test_a_loop_sleeps_after_a_long_wait_and_polls_after_a_short_one(poll,
 async def test_each_message_prolongs_the_polling_by_one_loop(poll, processor):
     poll.received()
     poll.received()
-    assert processor.turns == 0
+    await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert processor.turns == 1
     poll.received()
     poll.sent()
     await asleep()
     assert processor.turns in (11, 12)
+
+
+async def test_what_a_message_has_started_runs_before_the_processor_is_left(poll, processor):
+    done = []
+    poll.received()
+    for number in range(3):
+        poll.received()
+        asyncio.get_running_loop().call_soon(lambda: done.append(processor.turns))
+        await asyncio.sleep(0)
+        assert done == list(range(number + 1))
+        await asyncio.sleep(0)
 
 
 async def test_a_loop_polls_for_the_answer_to_a_late_message_if_the_last_one_came_soon(poll, processor):
