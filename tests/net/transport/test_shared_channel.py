@@ -415,7 +415,7 @@ def shared(number, nbytes, new, start=0):
 
 
 def framed(opcode, payload):
-    return b"".join(frames.frame(opcode, payload, mask=False))
+    return frames.frame_head(opcode, len(payload), b"") + payload
 
 
 HOSTILE = {
