@@ -1,9 +1,9 @@
 """Polling: a loop whose messages follow each other fast waits for the next one without sleeping.
 
 An idle processor takes long to wake, and wakes with cold caches: both together take longer than the message of a small
-step. So after a message the loop turns without sleeping for half a millisecond, if the wait before was short. In each
-turn it leaves its processor to the threads and processes that can run there, but not in the turn after a message: then
-they would run before the callbacks for which the sender of the message waits.
+step. So after a message the loop turns without sleeping for half a millisecond, if the wait before was short. In every
+second turn it leaves its processor to the threads and processes that can run there; in between it reads the messages
+that have come meanwhile. In the turn after a message it does not leave it: the callbacks of the message run first.
 """
 
 import asyncio
@@ -61,9 +61,13 @@ class BusyPoll:
             if not self._has_work:
                 self._leave_processor()
             self._has_work = False
-            asyncio.get_running_loop().call_soon(self._turn)
+            asyncio.get_running_loop().call_soon(self._read)
         else:
             self._is_polling = False
+
+    def _read(self) -> None:
+        """Let the loop read the messages that have come meanwhile: asyncio's reads them after this."""
+        asyncio.get_running_loop().call_soon(self._turn)
 
 
 _polls: Final["weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, BusyPoll]"] = weakref.WeakKeyDictionary()

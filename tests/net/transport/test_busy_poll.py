@@ -55,8 +55,8 @@ async def test_a_loop_sleeps_after_a_long_wait_and_polls_after_a_short_one(poll,
 async def test_each_message_prolongs_the_polling_by_one_loop(poll, processor):
     poll.received()
     poll.received()
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    for _ in range(3):
+        await asyncio.sleep(0)
     assert processor.turns == 1
     poll.received()
     poll.sent()
@@ -65,14 +65,32 @@ async def test_each_message_prolongs_the_polling_by_one_loop(poll, processor):
 
 
 async def test_what_a_message_has_started_runs_before_the_processor_is_left(poll, processor):
-    done = []
     poll.received()
-    for number in range(3):
+    for turns in range(3):
         poll.received()
+        done = []
         asyncio.get_running_loop().call_soon(lambda: done.append(processor.turns))
         await asyncio.sleep(0)
-        assert done == list(range(number + 1))
-        await asyncio.sleep(0)
+        assert processor.turns == turns
+        while processor.turns == turns:
+            await asyncio.sleep(0)
+        assert done == [turns]
+
+
+async def test_what_has_come_meanwhile_is_read_before_the_processor_is_left_again(processor):
+    read = []
+
+    def leave():
+        processor.leave()
+        turns = processor.turns
+        asyncio.get_running_loop().call_later(0, lambda: read.append(processor.turns - turns))
+
+    poll = BusyPoll(leave)
+    poll.clock = lambda: processor.now
+    poll.received()
+    poll.received()
+    await asleep()
+    assert read == [0] * processor.turns
 
 
 async def test_a_loop_polls_for_the_answer_to_a_late_message_if_the_last_one_came_soon(poll, processor):
