@@ -66,15 +66,14 @@ async def test_each_message_prolongs_the_polling_by_one_loop(poll, processor):
 
 async def test_what_a_message_has_started_runs_before_the_processor_is_left(poll, processor):
     poll.received()
-    for turns in range(3):
+    for _ in range(3):
         poll.received()
-        done = []
-        asyncio.get_running_loop().call_soon(lambda: done.append(processor.turns))
+        turns, done = processor.turns, []
+        asyncio.get_running_loop().call_soon(done.append, processor)
         await asyncio.sleep(0)
-        assert processor.turns == turns
-        while processor.turns == turns:
-            await asyncio.sleep(0)
-        assert done == [turns]
+        assert (done, processor.turns) == ([processor], turns)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
 
 
 async def test_what_has_come_meanwhile_is_read_before_the_processor_is_left_again(processor):
