@@ -41,7 +41,7 @@ def masked(data: Frame, key: bytes) -> Frame:
         return data
     if len(data) <= _SMALL:
         return _few(data, key)
-    found = BUFFERS.take(len(data))
+    found = BUFFERS.empty((len(data),), np.dtype(np.uint8))
     _mask(np.frombuffer(data, np.uint8), key, found)
     return found.data
 
