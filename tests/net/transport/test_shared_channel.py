@@ -410,7 +410,8 @@ class Taker:
     def frame_received(self, frame):
         assert bytes(frame) == b"head"
 
-    def shared_received(self, memory):
+    def shared_received(self, frame, memory):
+        assert bytes(frame) == b"head"
         self.shared += 1
         if self.kept is not None:
             self.kept.append(memory)
@@ -426,12 +427,12 @@ def piece_of(few, segment):
 # A peer that breaks the rules
 
 
-def shared(number, nbytes, new, start=0):
-    return framed(frames.SHARED, struct.pack("<IQQ?", number, start, nbytes, new))
+def shared(number, nbytes, new, start=0, head=b"head"):
+    return framed(frames.SHARED, struct.pack("<IQQ?", number, start, nbytes, new) + head)
 
 
 def framed(opcode, payload):
-    return b"".join(frames.frame(opcode, payload, mask=False))
+    return frames.frame_head(opcode, len(payload), b"") + payload
 
 
 HOSTILE = {
@@ -443,6 +444,7 @@ HOSTILE = {
     "no bytes": ([shared(0, 0, True)], True),
     "a number twice": ([shared(0, 10, True), shared(0, 10, True)], True),
     "a short record": ([framed(frames.SHARED, b"123")], False),
+    "a record without a frame": ([shared(0, 10, True, head=b"")], True),
     "a return of nothing": ([framed(frames.RETURNED, bytes(4))], False),
     "a list that is cut": ([framed(frames.RETURNED, bytes(5))], False),
     "a list of forgotten ones that is cut": ([framed(frames.FORGOTTEN, bytes(3))], False),
