@@ -41,6 +41,7 @@ from aioflow.program.groups import WIDE, Group, grouped, light_share, waits
 from aioflow.program.handles import Handle, Objects, resolved
 from aioflow.program.heavy_runs import with_heavy_runs
 from aioflow.program.image_chains import with_image_chains
+from aioflow.program.lending import can_lend, lending, sent_elsewhere
 from aioflow.program.program import Begin, FrameSpec, MergeInput, Outputs, OutsideValue, Program, Route, Unit
 from aioflow.program.region import Region
 from aioflow.program.scalars import expression_for
@@ -112,6 +113,7 @@ class _Assembly:
         self._binder = binder = Binder(context, fast, blocks)
         if fused or flows or any(node.blocks for node in flow.nodes):
             binder.find_literals(flow.nodes)
+        binder.find_lent(flow.nodes)
         self._literals = binder.literals
         self._bound = {node: binder.bind(node) for node in flow.nodes if self._runs(node)}
         self._levels = Levels(list(self._bound), self._literals)
@@ -327,6 +329,7 @@ class Binder:
         device = context.device
         self._device, self._ledger = (None, None) if device is None else (device.name, device.accounts)
         self.literals: dict[Value, Array] = {}
+        self._lent: frozenset[Value] = frozenset()
 
     def find_literals(self, nodes: Iterable[Node]) -> None:
         """Look for values known before any step among these nodes, and inside branches and loops."""
@@ -335,6 +338,11 @@ class Binder:
                 self.find_literals(block.flow.nodes)
             if (node.definition.name == "constant" or node.definition.handle) and not node.controls:
                 self.literals[Value(node, 0)] = self._literal(node)
+
+    def find_lent(self, nodes: Iterable[Node]) -> None:
+        """Look for values that other tasks get among these nodes, and inside branches and loops."""
+        if self._context.kind is DeviceKind.CPU and self._ledger is None:
+            self._lent = sent_elsewhere(nodes)
 
     def _literal(self, node: Node) -> Array | Handle:
         """Return the value of a constant, or a handle. The error of a constant names its line."""
@@ -380,10 +388,11 @@ class Binder:
         if kernel.asynchronous and isinstance(context.device, Gpu) and not node.at_home:
             call = _streamed(context.device, call)
         scalar = expression_for(node, kernel, call) if kernel.kind is DeviceKind.CPU and self._ledger is None else None
-        call = guarded(call, node, kernel, self._ledger)
+        lends = Value(node, 0) in self._lent and can_lend(node, kernel)
+        call = guarded(lending(call, node) if lends else call, node, kernel, self._ledger)
         if self._ledger is not None and not shares_memory(node):
             call = account_results(call, self._ledger, node, asynchronous=kernel.asynchronous)
-        return Bound(node, kernel, call, scalar)
+        return Bound(node, kernel, call, scalar, lends)
 
 
 def _streamed(gpu: Gpu, call: Callable[..., Any]) -> Callable[..., Any]:

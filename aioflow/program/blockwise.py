@@ -20,6 +20,7 @@ from aioflow.program import reductions
 from aioflow.program.fuse import Bound, Failed
 from aioflow.program.reductions import Total, halves, sizes_of
 from aioflow.resources.buffers import BUFFERS
+from aioflow.resources.lendable import LENDABLE
 from aioflow.tensors.dtypes import Array, TensorShape
 
 BLOCK: Final = 1 << 17
@@ -104,6 +105,7 @@ class Blockwise:
         self._nodes: Final = {number[Value(b.node, 0)]: b.node for b in members}
         self._totals: Final = {number[value]: Total(value.node) for value in made if reductions.reduces_all(value.node)}
         self._results: Final = [number[value] for value in results]
+        self._lent: Final = {number[Value(b.node, 0)] for b in members if b.lends}
         self._shapes: Final = {number[value]: sizes_of(value.spec.shape) for value in made}
         self._dtypes: Final = {number[value]: value.spec.dtype.np for value in made}
         self._size: Final = layout.size
@@ -195,12 +197,15 @@ class Blockwise:
         for index, result in results.items():
             shape = self._shapes[index]
             results[index] = result.reshape(open_shape if shape is None else shape, order=order)
+            results[index].flags.writeable = index not in self._lent
         return [(totals if index in totals else results)[index] for index in self._results]
 
     def _room(self, index: int, count: int, order: Order, out: Array | None) -> Array:
         """An array for a result, in the form in which it is cut."""
         form = (count, *self._tails[index])
-        return BUFFERS.empty(form, self._dtypes[index]) if out is None else out.reshape(form, order=order)
+        if out is not None:
+            return out.reshape(form, order=order)
+        return (LENDABLE if index in self._lent else BUFFERS).empty(form, self._dtypes[index])
 
     def _work_through(
         self, ctx: Context, cut: Sequence[Array], results: Mapping[int, Array], count: int

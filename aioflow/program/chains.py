@@ -67,8 +67,13 @@ class BlockRun(Run):
         return Blockwise(self.members, self._layout, inputs, results)
 
     def overwrites(self, inputs: Sequence[Value], results: Sequence[Value]) -> frozenset[Value]:
-        """The inputs that have the extent of the only result: each block of them is read before it is written."""
+        """The inputs that have the extent of the only result: each block of them is read before it is written.
+
+        None if the result is computed in memory for peers.
+        """
         if len(results) != 1 or self._extents[results[0]] is not Extent.ELEMENTS:
+            return frozenset()
+        if any(b.lends for b in self.members):
             return frozenset()
         return frozenset([value for value in inputs if self._extents[value] is Extent.ELEMENTS])
 

@@ -21,12 +21,14 @@ class Bound:
         kernel: its kernel.
         call: the kernel as a function of the inputs, after the Context if `takes_context`.
         expression: the Python expression that computes the node from NumPy scalars, if it has one; see `scalars`.
+        lends: whether `call` chooses memory for its result that peers can map; see `lending`.
     """
 
     node: Node
     kernel: Kernel
     call: Callable[..., Any]
     expression: str | None = None
+    lends: bool = False
 
     @property
     def nodes(self) -> Sequence[Node]:

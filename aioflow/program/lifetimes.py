@@ -50,7 +50,7 @@ class Lifetimes:
 
     def buffer(self, position: int, b: Bound | Chain) -> Value | None:
         """An input that dies here, that nothing else refers to, and that surely is like the result."""
-        if not b.out:
+        if not b.out or (isinstance(b, Bound) and b.lends):
             return None
         wanted, allowed = b.results[0].spec, b.inputs if isinstance(b, Bound) else b.overwrites
         dying = [v for v in b.inputs if v in self.reusable and v in allowed and self.last_use.get(v) == position]

@@ -340,6 +340,24 @@ class VariableState:
         finally:
             self.end_change()
 
+    def compute(
+        self, function: Callable[[Array, Array], object], xp: Namespace, journal: Journal | None = None
+    ) -> Array:
+        """Run function(present, room), which writes the new value to `room`, atomically. Returns the new value.
+
+        `room` is the present array itself if that has no other holders.
+        """
+        self.begin_change()
+        try:
+            if self._author is not journal:
+                self.note(journal)
+            room, present = self.draft(xp)
+            function(room if present is None else present, room)
+            self.settle(room)
+            return self._value
+        finally:
+            self.end_change()
+
     def adopt(self, value: Array) -> Array:
         """Replace the value by `value` itself, which must not change any more. InvalidArgumentError as in `assign`."""
         self._check_shape(value)

@@ -52,6 +52,8 @@ def add(state, how):
     """Add 1 to the value by one of the ways in which kernels change a variable."""
     if how == "change":
         state.change(lambda present: np.add(present, 1, out=present))
+    elif how == "compute":
+        state.compute(lambda present, room: np.add(present, 1, out=room), np)
     elif how == "assign":
         state.assign(state.read() + np.float32(1))
     else:
@@ -62,7 +64,7 @@ def add(state, how):
         state.end_change()
 
 
-WAYS = pytest.mark.parametrize("how", ["change", "assign", "draft"])
+WAYS = pytest.mark.parametrize("how", ["change", "compute", "assign", "draft"])
 
 
 def test_a_large_variable_moves_when_it_is_sent_and_is_sent_again_without_a_copy(few):
@@ -104,7 +106,24 @@ def test_the_memory_is_used_again_when_the_peers_have_given_it_back(few, how):
     assert few.nbytes <= 2 * MOVED
 
 
-@pytest.mark.parametrize("how", ["change", "draft"])
+def test_a_computation_that_fails_leaves_the_value_that_a_peer_has(few):
+    state = variable()
+    loan = send(few, state.read())
+    value = state.read()
+
+    def fail(present, room):
+        room[:] = 7
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        state.compute(fail, np)
+    assert state.read() is value
+    assert content(loan) == {1.0}
+    add(state, "compute")
+    assert set(state.read().tolist()) == {2.0}
+
+
+@pytest.mark.parametrize("how", ["change", "compute", "draft"])
 @pytest.mark.parametrize("hold", [lambda value: value[5:7], lambda value: memoryview(value), lambda value: value])
 def test_a_value_that_is_held_in_this_process_never_changes(few, how, hold):
     state = variable()

@@ -218,13 +218,13 @@ def _update(name: str, ufunc: str, doc: str) -> Op[Tensor]:
         ctx.step.check()
         function = getattr(ctx.xp, ufunc)
 
-        def update(present: Array) -> None:
+        def update(present: Array, room: Array) -> None:
             if value.shape and value.shape != present.shape:
                 sizes = f"{list(value.shape)} cannot update {state.name!r} of shape {list(present.shape)}"
                 raise errors.InvalidArgumentError(f"a value of shape {sizes}")
-            function(present, value, out=present)
+            function(present, value, out=room)
 
-        return state.change(update, ctx.step.journal)
+        return state.compute(update, ctx.xp, ctx.step.journal)
 
     return made
 

@@ -19,7 +19,7 @@ from aioflow.net.transport.channel import Channel, ClosedError, Reason, Sharing
 from aioflow.net.transport.segments import Piece, copied, copied_at_once
 from aioflow.net.wire.codec import Envelope, ProtocolError
 from aioflow.net.wire.control_verbs import Credit, Drop, Ping, Pong
-from aioflow.net.wire.framing import BURST, Assembler, Frame, Outgoing, Receiver, StreamKey, frame_of
+from aioflow.net.wire.framing import BURST, Assembler, Burst, Frame, Outgoing, Receiver, StreamKey, frame_of
 from aioflow.net.wire.limits import FRAME_SLICE, MIB, Limits
 from aioflow.tensors.as_array import AnyArray
 
@@ -157,13 +157,13 @@ class Link:
             for burst in message.bursts(_left(deadline)):
                 self._give(*burst)
             return True
-        piece = copied_at_once(sharing.pool, message.values)
+        piece = copied_at_once(sharing.pool, message.shared)
         if piece is None:
             return False
         lent = False
         try:
             message.move(piece.views())
-            lent = self._lend(message.head(_left(deadline), message.nbytes), message.chunks(), piece, sharing)
+            lent = self._lend(message.whole(_left(deadline)), piece, sharing)
             return lent
         finally:
             if not lent:
@@ -172,7 +172,7 @@ class Link:
     async def _share(self, message: Outgoing, deadline: float | None) -> bool:
         """Send the values in shared memory. Returns false if there is none for them, and sends nothing."""
         sharing = self._channel.sharing
-        piece = None if sharing is None else await copied(sharing.pool, message.values)
+        piece = None if sharing is None else await copied(sharing.pool, message.shared)
         if piece is None:
             return False
         lent = False
@@ -182,20 +182,20 @@ class Link:
                 await self._room()
                 sharing = self._channel.sharing
                 if sharing is not None and self.flowing:
-                    lent = self._lend(message.head(_left(deadline), message.nbytes), message.chunks(), piece, sharing)
+                    lent = self._lend(message.whole(_left(deadline)), piece, sharing)
             return lent
         finally:
             if not lent:
                 piece.release()
 
-    def _lend(self, head: Frame, chunks: list[Frame], piece: Piece, sharing: Sharing) -> bool:
-        """Send a frame, and the memory instead of the frames after it, which are kept for another channel."""
+    def _lend(self, whole: Burst, piece: Piece, sharing: Sharing) -> bool:
+        """Send the first frame, and the memory instead of the others, which are kept for another channel."""
         try:
-            sharing.send_shared(head, piece)
+            sharing.send_shared(whole[0], piece, self._sent.end + sum(map(len, whole)))
         except ClosedError:  # `lost` follows
             self.flowing = False
             return False
-        for frame in (head, *chunks):
+        for frame in whole:
             self._sent.append(frame)
         return True
 
@@ -325,6 +325,10 @@ class Link:
         message, nbytes = self._assembler.adopt(*came)
         self.received += len(came[0]) + nbytes
         return message
+
+    def loans_ended(self, position: int) -> None:
+        """Drop the frames up to that position, so that their memory can be used again."""
+        self.reported(position)
 
     def _take(self, assemble: Callable[[T], Envelope | None], what: T) -> None:
         """Hand the owner the message that is whole now, if there is one."""

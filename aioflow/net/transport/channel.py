@@ -82,6 +82,9 @@ class FrameReceiver(Protocol):
         The peer's memory is lent as long as an array uses it.
         """
 
+    def loans_ended(self, position: int) -> None:
+        """The peer has given back the memory of the values before that position: it has received all before."""
+
     def lost(self, reason: Reason) -> None:
         """No more will come, for it was closed, here or there. Told once."""
 
@@ -93,8 +96,10 @@ class Sharing(Protocol):
     def pool(self) -> SegmentPool:
         """The memory that can be lent."""
 
-    def send_shared(self, head: Frame, piece: Piece) -> None:
+    def send_shared(self, head: Frame, piece: Piece, position: int) -> None:
         """Send a frame, and instead of the frames that follow it the values in lent memory. The loan is the channel's.
+
+        The receiver is told the position, that of the end of the values, when the peer has given the memory back.
 
         ClosedError if the channel is closed; then the loan is still the caller's.
         """
@@ -160,6 +165,9 @@ class _One:
 
     def shared_received(self, frame: Frame, memory: AnyArray) -> None:
         """Its frame is no head of values."""
+
+    def loans_ended(self, position: int) -> None:
+        """It sends no values."""
 
     def frame_received(self, frame: Frame) -> None:
         """Receive one frame. The next one comes after this call has returned."""

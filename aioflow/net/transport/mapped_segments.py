@@ -106,7 +106,7 @@ class Mapped(LendableSegment):
     def _copy(self, start: int, nbytes: int) -> AnyArray:
         found, done = np.empty(nbytes, np.uint8), 0
         while done < nbytes:
-            done += os.preadv(self._file, [found[done:]], start + done)
+            done += os.preadv(self._file, [found[done:].data], start + done)
         return found
 
     # Lending it on

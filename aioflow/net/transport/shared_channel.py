@@ -89,12 +89,19 @@ class SharedMemoryChannel(WebSocketChannel):
         """It lends memory."""
         return self
 
+    def send(self, *some: Frame) -> None:
+        """Send the frames, after the loans that have ended: the peer may use that memory for its answer."""
+        self._check()
+        self._add_returned(self._loans.taken())
+        super().send(*some)
+
     # Lending
 
-    def send_shared(self, head: Frame, piece: Piece) -> None:
-        """Send a frame, and then lend the memory of the values that it announces."""
+    def send_shared(self, head: Frame, piece: Piece, position: int) -> None:
+        """Send a frame, and then lend the memory of the values that it announces, which end at that position."""
         self._check()
-        number, new = self._lent.lend(piece.segment)
+        self._add_returned(self._loans.taken())
+        number, new = self._lent.lend(piece.segment, position)
         if new:
             for surplus in self._lent.surplus():
                 self._forget(surplus)
@@ -119,20 +126,26 @@ class SharedMemoryChannel(WebSocketChannel):
             self._control(frames.FORGOTTEN, _NUMBER.pack(number))
 
     def _returned(self, number: int) -> None:
-        segment = self._lent.returned(number)
+        segment, position = self._lent.returned(number)
         if segment.is_dropped:
             self._forget(segment)
+        if position is not None and self._receiver is not None:
+            self._receiver.loans_ended(position)
 
     def give_back(self, numbers: list[int]) -> None:
         """Tell the peer, of small ones with the next frame or soon, which of its segments are used no longer."""
         mapped = [self._mapped[number].nbytes for number in numbers if number in self._mapped]
         with contextlib.suppress(ClosedError):
             self._check()
-            self._add(frames.RETURNED, b"".join([_NUMBER.pack(number) for number in numbers]))
+            self._add_returned(numbers)
             if max(mapped, default=0) > _LARGE:
                 self._leave()
             else:
                 self._leave_within(_SOON)
+
+    def _add_returned(self, numbers: list[int]) -> None:
+        if numbers:
+            self._add(frames.RETURNED, b"".join([_NUMBER.pack(number) for number in numbers]))
 
     # What comes
 
@@ -211,10 +224,12 @@ class _Lent:
         self._numbers: Final[dict[LendableSegment, int]] = {}
         self._segments: Final[dict[int, LendableSegment]] = {}
         self._loans: Final[Counter[int]] = Counter()
+        self._positions: Final[dict[int, int]] = {}
+        """The end of the last values in each of them."""
         self._next = 0
 
-    def lend(self, segment: LendableSegment) -> tuple[int, bool]:
-        """The number of a segment of which one loan begins, and whether the number is new."""
+    def lend(self, segment: LendableSegment, position: int) -> tuple[int, bool]:
+        """The number of a segment of which one loan begins, for values up to a position; whether the number is new."""
         new = segment not in self._numbers
         if new:
             self._numbers[segment] = self._next
@@ -222,6 +237,7 @@ class _Lent:
             self._next = (self._next + 1) % (1 << 32)
         number = self._numbers[segment]
         self._loans[number] += 1
+        self._positions[number] = position
         return number, new
 
     def segment(self, number: int) -> LendableSegment:
@@ -231,14 +247,17 @@ class _Lent:
             raise SharedMemoryError(f"segment {number} was discarded, which is not lent")
         return found
 
-    def returned(self, number: int) -> LendableSegment:
-        """End one loan of a segment. SharedMemoryError if there is none."""
+    def returned(self, number: int) -> tuple[LendableSegment, int | None]:
+        """End one loan of a segment. Returns the end of the last values in it if it is lent no longer.
+
+        SharedMemoryError if there is none.
+        """
         if self._loans[number] < 1:
             raise SharedMemoryError(f"segment {number} was returned, which is not lent")
         self._loans[number] -= 1
         segment = self._segments[number]
         self._pool.give_back(segment)
-        return segment
+        return segment, None if self._loans[number] else self._positions[number]
 
     def surplus(self) -> list[LendableSegment]:
         """Segments that are not lent, the oldest first, which the peer need not map: it maps too many."""
@@ -251,7 +270,7 @@ class _Lent:
         number = self._numbers.get(segment)
         if number is None or self._loans[number]:
             return None
-        del self._numbers[segment], self._segments[number], self._loans[number]
+        del self._numbers[segment], self._segments[number], self._loans[number], self._positions[number]
         return number
 
     def discard(self) -> None:
@@ -262,6 +281,7 @@ class _Lent:
         self._numbers.clear()
         self._segments.clear()
         self._loans.clear()
+        self._positions.clear()
 
 
 class _Loans:
@@ -286,7 +306,10 @@ class _Loans:
 
     def _tell(self) -> None:
         self._due = False
-        numbers = [self._ended.popleft() for _ in range(len(self._ended))]
-        channel = self._channel()
+        numbers, channel = self.taken(), self._channel()
         if channel is not None and numbers:
             channel.give_back(numbers)
+
+    def taken(self) -> list[int]:
+        """The segments of the loans that have ended, of which the caller tells the peer. For the loop's thread."""
+        return [self._ended.popleft() for _ in range(len(self._ended))]

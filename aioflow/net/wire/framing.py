@@ -7,6 +7,7 @@ The Assembler checks all bounds on the first frame of a message, before it takes
 its final place.
 """
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
@@ -15,7 +16,7 @@ from aioflow.net.wire.codec import Announcement, Envelope, ProtocolError, head_o
 from aioflow.net.wire.control_verbs import Drop, Part
 from aioflow.net.wire.limits import INLINE, Limits
 from aioflow.net.wire.schema import RECORDS, Answer
-from aioflow.net.wire.values import ALIGNED, Buffer, describe, scalars_sent
+from aioflow.net.wire.values import ALIGNED, Buffer, Incoming, describe, scalars_sent
 from aioflow.tensors.as_array import AnyArray
 
 Frame = bytes | memoryview
@@ -36,7 +37,7 @@ class Outgoing:
         key: the key of their stream.
     """
 
-    __slots__ = ("_buffers", "_descriptors", "_fields", "_limits", "_message", "_values", "key", "nbytes")
+    __slots__ = ("_buffers", "_descriptors", "_fields", "_first", "_limits", "_message", "_values", "key", "nbytes")
 
     def __init__(self, message: Envelope, limits: Limits) -> None:
         """InvalidArgumentError if the message cannot be sent, ResourceExhaustedError if it is too large."""
@@ -51,6 +52,8 @@ class Outgoing:
         self.key: Final[StreamKey] = number, isinstance(content, Answer)
         self.nbytes: int = 0
         self._values: list[Sequence[Buffer]] = []
+        self._first = b""
+        """The bytes of values in the first frame, if others follow."""
         scalars = scalars_sent(values)
         if scalars is None:
             self._describe(values)
@@ -87,22 +90,31 @@ class Outgoing:
         return b"".join([head, *self._buffers])
 
     @property
-    def values(self) -> Sequence[Sequence[Buffer]]:
-        """The buffers of each value that has bytes."""
-        return self._values
+    def shared(self) -> Sequence[Sequence[Buffer]]:
+        """The buffers of each value that has bytes, but for the first values, if these are small."""
+        return self._values[self._small_ones() :]
 
     def move(self, buffers: Sequence[Buffer]) -> None:
-        """Send these buffers, which have the same bytes, one for each value."""
+        """Send these buffers, which have the bytes of the `shared` values, one for each; those before go first."""
+        before = self._values[: self._small_ones()]
+        self._first += b"".join([each for value in before for each in value])
         self._buffers = list(buffers)
         self._values = [[buffer] for buffer in buffers]
 
-    def chunks(self) -> list[Frame]:
-        """All bytes in frames."""
-        return list(_chunks(self._buffers, self._limits.chunk))
+    def _small_ones(self) -> int:
+        """How many values, from the first on, fit in the first frame, though all together do not."""
+        totals = itertools.accumulate([_size(buffers) for buffers in self._values])
+        return sum(1 for _ in itertools.takewhile(lambda total: total <= INLINE, totals))
+
+    def whole(self, left: float | None) -> Burst:
+        """All frames, of which the first announces all bytes of the others."""
+        chunks = list(_chunks(self._buffers, self._limits.chunk))
+        return [self.head(left, _size(chunks)), *chunks]
 
     def head(self, left: float | None, follows: int) -> bytes:
         """The first frame, after which so many bytes follow in frames."""
-        return head_of(self._message, self._descriptors, self._fields, follows, self._limits, left)
+        head = head_of(self._message, self._descriptors, self._fields, follows, self._limits, left)
+        return head + self._first
 
 
 def _check_sizes(largest: int, total: int, limits: Limits) -> None:
@@ -223,20 +235,16 @@ class Assembler:
     def adopt(self, frame: Frame, memory: AnyArray) -> tuple[Envelope | None, int]:
         """Add a frame, and all bytes that follow it, each value at a multiple of 64 bytes in this memory.
 
-        Returns the message as `feed` does, and the number of the bytes.
+        The frame may have the first values whole. Returns the message as `feed` does, and how many bytes follow.
         """
         announced = None if self._current is not None else received(frame, self._limits)
-        if not isinstance(announced, Announcement) or announced.nbytes != announced.header.follows:
+        if not isinstance(announced, Announcement):
             raise ProtocolError(f"{len(memory)} bytes of shared memory came where they do not belong")
         key = announced.header.id, announced.is_answer
         self.received += self._charge(announced, key)
-        starts, nbytes = offsets([value.nbytes for value in announced.values])
-        if nbytes != len(memory):
-            raise ProtocolError(f"{len(memory)} bytes of shared memory came for values that take {nbytes}")
-        for value, start in zip(announced.values, starts, strict=True):
-            value.place(memory[start : start + value.nbytes])
+        _place(announced, memory)
         message = _envelope(announced)
-        return message if self._receiver.admits(announced, key) else None, announced.nbytes
+        return message if self._receiver.admits(announced, key) else None, announced.header.follows
 
     def _came(self, stream: "_Stream", nbytes: int) -> Envelope | None:
         self._follows -= nbytes
@@ -303,9 +311,7 @@ class Assembler:
         announced.check()
         self._charged += charge
         stream = self._streams[key] = _Stream(key, announced.nbytes, charge, self._receiver)
-        if self._receiver.admits(announced, key):
-            stream.announced = announced
-        stream.fill(announced.inline)
+        stream.begin(announced.inline, announced if self._receiver.admits(announced, key) else None)
         return stream
 
     def _charge(self, announced: Announcement, key: StreamKey) -> int:
@@ -338,7 +344,7 @@ class _Stream:
         announced: its decoded first frame; None if the receiver does not want it.
     """
 
-    __slots__ = ("_at", "_memory", "_receiver", "announced", "charge", "key", "left")
+    __slots__ = ("_at", "_memory", "_receiver", "_values", "announced", "charge", "key", "left")
 
     def __init__(self, key: StreamKey, nbytes: int, charge: int, receiver: Receiver) -> None:
         self.key: Final = key
@@ -346,16 +352,28 @@ class _Stream:
         self.charge: Final = charge
         self.announced: Announcement | None = None
         self._receiver: Final = receiver
+        self._values: Sequence[Incoming] = ()
+        """The values that did not come whole in the first frame."""
         self._memory: list[memoryview] | None = None
-        """The memory of the values that miss bytes, the last value first; None until the first byte comes."""
+        """The memory of those of them that miss bytes, the last value first; None until the first byte comes."""
         self._at = 0
+
+    def begin(self, inline: Frame, announced: Announcement | None) -> None:
+        """Take the bytes of the first frame, whose message the receiver wants if it is given."""
+        self.announced = announced
+        if announced is not None:
+            count, nbytes = _fill(announced.values, inline)
+            self._values = announced.values[count:]
+            self.left -= nbytes
+            inline = inline[nbytes:]
+        self.fill(inline)
 
     def _allocate(self) -> list[memoryview]:
         """Take the memory for the values, if they are wanted, and there is memory."""
         memory: list[memoryview] = []
         if self.announced is not None:
             try:
-                memory = [value.allocate() for value in self.announced.values]
+                memory = [value.allocate() for value in self._values]
             except MemoryError:
                 self._receiver.out_of_memory(self.announced, self.key)
                 self.announced = None
@@ -394,12 +412,30 @@ class _Stream:
 
 def _whole(announced: Announcement) -> Envelope:
     """A message whose values came in its first frame."""
-    at = 0
-    for value in announced.values:
-        end = at + value.nbytes
-        value.fill(announced.inline[at:end])
-        at = end
+    _fill(announced.values, announced.inline)
     return _envelope(announced)
+
+
+def _fill(values: Sequence[Incoming], data: Frame) -> tuple[int, int]:
+    """Fill the first values, as far as they are whole in these bytes. Returns how many they are, and their bytes."""
+    at = count = 0
+    for value in values:
+        if at + value.nbytes > len(data):
+            break
+        value.fill(memoryview(data)[at : at + value.nbytes])
+        at, count = at + value.nbytes, count + 1
+    return count, at
+
+
+def _place(announced: Announcement, memory: AnyArray) -> None:
+    """Let the values that are not in the first frame lie in this memory. ProtocolError if they do not fit there."""
+    count, inline = _fill(announced.values, announced.inline)
+    values = announced.values[count:]
+    starts, nbytes = offsets([value.nbytes for value in values])
+    if (inline, announced.nbytes - inline, nbytes) != (len(announced.inline), announced.header.follows, len(memory)):
+        raise ProtocolError(f"{len(memory)} bytes of shared memory came for values that take {nbytes}")
+    for value, start in zip(values, starts, strict=True):
+        value.place(memory[start : start + value.nbytes])
 
 
 def _envelope(announced: Announcement) -> Envelope:

@@ -16,6 +16,7 @@ from aioflow.devices.device import AnyDevice
 from aioflow.devices.transfer import Transfer, receive
 from aioflow.kernels.control.control_flow import DEAD
 from aioflow.net.peer.peer import Peer
+from aioflow.net.wire.limits import INLINE
 from aioflow.net.wire.worker_verbs import MOST_KEYS, PushTensors
 from aioflow.rendezvous import Edge, Key, LocalRendezvous, Waiting, number_of
 from aioflow.resources.lendable import MOVED
@@ -219,24 +220,39 @@ Item = tuple[Key, Array]
 
 
 def batches(items: list[Item], most: int) -> list[list[Item]]:
-    """The items of each message, in order: from one device, `MOST_KEYS` and `most` bytes at most.
+    """The items of each message: from one device, `MOST_KEYS` and `most` bytes at most.
 
-    A value that may lie in memory for peers has a message of its own: only such a value is sent without a copy.
+    A value that may lie in memory for peers is the last of its message, after small ones alone: it is sent without a
+    copy.
     """
     if len(items) == 1:
         return [items]
     found: list[list[Item]] = []
-    source = nbytes = 0
+    sources = dict.fromkeys([key.edge.incarnation for key, _ in items])
+    for source in sources:
+        own = [item for item in items if item[0].edge.incarnation == source]
+        large = [item for item in own if _nbytes(item) >= MOVED]
+        cut = _cut([item for item in own if _nbytes(item) < MOVED], most)
+        if large and cut and len(cut[-1]) < MOST_KEYS and sum(map(_nbytes, cut[-1])) <= INLINE:
+            cut[-1].append(large.pop(0))
+        found += [*cut, *[[item] for item in large]]
+    return found
+
+
+def _nbytes(item: Item) -> int:
+    nbytes: int = getattr(item[1], "nbytes", 0)
+    return nbytes
+
+
+def _cut(items: list[Item], most: int) -> list[list[Item]]:
+    found: list[list[Item]] = []
+    nbytes = 0
     for item in items:
-        key, value = item
-        more = getattr(value, "nbytes", 0)
-        is_full = not found or len(found[-1]) == MOST_KEYS or nbytes + more > most
-        if is_full or key.edge.incarnation != source or max(nbytes, more) >= MOVED:
+        if not found or len(found[-1]) == MOST_KEYS or nbytes + _nbytes(item) > most:
             found.append([])
             nbytes = 0
-        source = key.edge.incarnation
         found[-1].append(item)
-        nbytes += more
+        nbytes += _nbytes(item)
     return found
 
 

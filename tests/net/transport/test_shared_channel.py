@@ -266,9 +266,9 @@ async def test_the_owner_drops_memory_that_was_lent_on_to_a_lost_process(monkeyp
         near.listen(taker)
         third.listen(Taker(keeps=True))
         segment = few.create(MIB)
-        owner.send_shared(b"head", piece_of(few, segment))
+        owner.send_shared(b"head", piece_of(few, segment), 4)
         await a_while()
-        far.send_shared(b"head", few.lend(taker.kept.pop()[:].data))
+        far.send_shared(b"head", few.lend(taker.kept.pop()[:].data), 4)
         await a_while()
         assert (segment.loans, segment.is_dropped) == (1, False)
         far._transport.abort()
@@ -287,7 +287,7 @@ async def test_the_peer_unmaps_segments_that_were_lent_once_when_there_are_many(
         for number, segment in enumerate([*lent, *lent[:9]]):
             segment.memory[:] = number % 251
             segment.begin_loan()
-            near.send_shared(b"head", piece_of(few, segment))
+            near.send_shared(b"head", piece_of(few, segment), 4)
             while segment.loans:
                 await asyncio.sleep(0.0001)
                 assert {*map(int, [kept[0] for kept in taker.kept])} <= {number % 251}
@@ -356,11 +356,64 @@ async def test_a_dropped_segment_is_unmapped_by_the_peer(monkeypatch):
         far.listen(Taker())
         assert len(near._mapped) == 0
         segment = few.create(MIB)
-        near.send_shared(b"head", piece_of(few, segment))
+        near.send_shared(b"head", piece_of(few, segment), 4)
         await a_while()
         del segment
         assert few.nbytes == 0
         assert not far._mapped
+
+
+async def test_the_end_of_the_last_loan_of_a_segment_tells_the_position_before_which_the_peer_has_all(monkeypatch):
+    few, owner, taker = SegmentPool(1 << 30), Taker(), Taker(keeps=True)
+    monkeypatch.setattr(websocket_server, "pool", lambda: few)
+    async with a_pair(network(), ANYWHERE) as (near, far):
+        near.listen(owner)
+        far.listen(taker)
+        segment = few.create(MIB)
+        segment.begin_loan()
+        for position in (1000, 2000):
+            near.send_shared(b"head", piece_of(few, segment), position)
+        await a_while()
+        taker.kept.pop(0)
+        await a_while()
+        assert (segment.loans, owner.told) == (1, [])
+        taker.kept.clear()
+        await a_while()
+        assert (segment.loans, owner.told) == (0, [2000])
+
+
+async def test_a_loan_that_has_ended_is_told_before_the_next_frame(monkeypatch):
+    few, taker, came = SegmentPool(1 << 30), Taker(keeps=True), []
+    monkeypatch.setattr(websocket_server, "pool", lambda: few)
+    async with a_pair(network(), ANYWHERE) as (near, far):
+        owner = Taker()
+        owner.frame_received = lambda frame: came.append(segment.loans)
+        owner.shared_received = lambda frame, memory: came.append(segment.loans)
+        near.listen(owner)
+        far.listen(taker)
+        segment, answer = few.create(MIB), few.create(MIB)
+        near.send_shared(b"head", piece_of(few, segment), 4)
+        await a_while()
+        taker.kept.clear()
+        far.send(b"head")
+        segment.begin_loan()
+        near.send_shared(b"head", piece_of(few, segment), 4)
+        await a_while()
+        taker.kept.clear()
+        far.send_shared(b"head", piece_of(few, answer), 4)
+        await a_while()
+        assert came == [1, 0]
+
+
+async def test_the_memory_of_a_value_is_used_again_as_soon_as_the_peer_has_given_it_back(monkeypatch):
+    few, service = SegmentPool(1 << 30), Service()
+    monkeypatch.setattr(websocket_server, "pool", lambda: few)
+    async with meeting(network(), network(), ANYWHERE, service) as (peer, _):
+        for number in range(4):
+            assert (await peer.request(feeding(np.full(MIB, number, np.uint8)))).values == (number * MIB,)
+            service.calls.clear()
+            await a_while()
+        assert few.nbytes == MIB
 
 
 async def test_a_value_is_lent_in_one_write_and_the_ended_loan_is_told_with_the_next_frame(monkeypatch):
@@ -379,7 +432,7 @@ async def test_a_value_is_lent_in_one_write_and_the_ended_loan_is_told_with_the_
         far.listen(taker)
         segment = few.create(MIB)
         writes.clear()
-        near.send_shared(b"head", piece_of(few, segment))
+        near.send_shared(b"head", piece_of(few, segment), 4)
         assert writes == [near]
         await a_while()
         assert taker.shared == segment.loans == 1
@@ -388,7 +441,7 @@ async def test_a_value_is_lent_in_one_write_and_the_ended_loan_is_told_with_the_
         assert writes == [near, far]
         assert not segment.loans
         large = few.create(2 * MIB)
-        near.send_shared(b"head", piece_of(few, large))
+        near.send_shared(b"head", piece_of(few, large), 4)
         await a_while()
         assert writes == [near, far, near, far]  # a large loan does not wait
         assert not large.loans
@@ -402,6 +455,7 @@ class Taker:
     def __init__(self, keeps=False):
         self.kept = [] if keeps else None
         self.shared = 0
+        self.told = []
         self.end = asyncio.get_running_loop().create_future()
 
     def get_buffer(self, most):
@@ -415,6 +469,9 @@ class Taker:
         self.shared += 1
         if self.kept is not None:
             self.kept.append(memory)
+
+    def loans_ended(self, position):
+        self.told.append(position)
 
     def lost(self, reason):
         self.end.set_result(reason)
@@ -517,7 +574,7 @@ async def test_a_peer_that_gives_back_more_than_it_was_lent_is_cut_off(sent, len
     value = mapped.view(0, 1000, lambda: ended.append("returned"))
     piece = channel.pool.lend(value[:].data) if lent_on else piece_of(channel.pool, channel.pool.create(64 << 10))
     del value
-    channel.send_shared(b"head", piece)
+    channel.send_shared(b"head", piece, 4)
     for opcode in sent:
         theirs.data.send(framed(opcode, bytes(4)))
     assert (await taker.end).code == VIOLATION
@@ -549,7 +606,7 @@ async def test_a_peer_that_takes_no_descriptors_is_lost(hostile):
     channel.listen(taker)
     theirs.descriptors.close()
     segment = channel.pool.create(1000)
-    channel.send_shared(b"head", piece_of(channel.pool, segment))
+    channel.send_shared(b"head", piece_of(channel.pool, segment), 4)
     assert (await taker.end).code == LOST
 
 
@@ -560,7 +617,7 @@ async def test_a_channel_that_nobody_hears_shares_nothing():
         segment = near.pool.create(1000)
         await near.close()
         with pytest.raises(ClosedError):
-            near.send_shared(b"head", piece_of(near.pool, segment))
+            near.send_shared(b"head", piece_of(near.pool, segment), 4)
         near.pool.give_back(segment)
 
 
@@ -685,7 +742,7 @@ async def test_a_process_that_is_killed_at_any_moment_leaves_no_segment_and_no_w
 def test_a_segment_can_be_discarded_only_while_it_is_lent():
     shared_pool = pool()
     segment, lent = shared_pool.create(1 << 16), _Lent(shared_pool)
-    number, _ = lent.lend(segment)
+    number, _ = lent.lend(segment, 0)
     assert lent.segment(number) is segment
     lent.returned(number)
     with pytest.raises(SharedMemoryError, match=f"segment {number} was discarded, which is not lent"):

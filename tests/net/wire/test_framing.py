@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from aioflow.net.wire.codec import Envelope, ProtocolError
 from aioflow.net.wire.control_verbs import Drop, Part
-from aioflow.net.wire.framing import BURST, Outgoing
+from aioflow.net.wire.framing import BURST, Outgoing, offsets
 from aioflow.net.wire.limits import INLINE, Limits
 from aioflow.net.wire.master_verbs import RunStep, StepDone
 from aioflow.net.wire.schema import VERBS
@@ -170,6 +170,34 @@ def test_no_shared_memory_comes_among_raw_frames():
     found.feed(head(array(1 << 20)))
     with pytest.raises(ProtocolError, match="do not belong"):
         found.adopt(head(array(1 << 20)), np.zeros(1 << 20, np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("first", "inline"),
+    [([], 0), ([0], 0), ([100, 0, INLINE - 100], INLINE), ([100, INLINE], 100), ([INLINE + 1], 0)],
+)
+@pytest.mark.parametrize("shared", [True, False])
+def test_small_values_before_those_in_shared_memory_come_in_the_first_frame(first, inline, shared):
+    values = tuple([array(size, seed) for seed, size in enumerate([*first, 1 << 20, 7])])
+    message = Outgoing(Envelope(1, StepDone(values)), LIMITS)
+    kept = [b"".join(buffers) for buffers in message.shared]
+    assert sum(map(len, kept)) == sum(map(len, values)) - inline
+    message.move([memoryview(each) for each in kept])
+    head, *chunks = message.whole(None)
+    assert inline < len(head) < inline + 200
+    found = assembler()
+    if shared:
+        starts, nbytes = offsets(map(len, kept))
+        memory = np.zeros(nbytes, np.uint8)
+        for start, each in zip(starts, kept, strict=True):
+            memory[start : start + len(each)] = np.frombuffer(each, np.uint8)
+        arrived, follows = found.adopt(head, memory)
+        assert follows == sum(map(len, kept))
+        assert np.shares_memory(arrived.message.values[-2], memory)
+    else:
+        arrived = [found.feed(each) for each in (head, *chunks)][-1]
+    assert plain(arrived.message.values) == plain(values)
+    assert (found.received, found.pending) == (sum(map(len, values)), 0)
 
 
 def test_what_the_sender_takes_back_frees_the_window():

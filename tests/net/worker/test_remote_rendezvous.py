@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from aioflow import errors
+from aioflow.net.wire.limits import INLINE
 from aioflow.net.worker.remote_rendezvous import RemoteRendezvous, batches, keys_of, numbers_of
 from aioflow.rendezvous import LocalRendezvous
 from aioflow.resources.lendable import MOVED
@@ -83,17 +84,21 @@ def test_pushed_values_are_cut_into_messages_by_device_number_and_size():
     one, other = [[(edge_key(n, *devices, source), small) for n in range(20)] for source in (1, 2)]
     assert batches(one[:1], 1) == [one[:1]]
     assert batches(one, 1 << 20) == [one[:16], one[16:]]
-    assert batches(one[:2] + other[:2] + one[2:3], 1 << 20) == [one[:2], other[:2], one[2:3]]
+    assert batches(one[:2] + other[:2] + one[2:3], 1 << 20) == [one[:3], other[:2]]
     sizes = [(key, value) for (key, _), value in zip(one, [small, large, small, large, large], strict=False)]
     assert batches(sizes, 816) == [sizes[:3], sizes[3:4], sizes[4:]]
 
 
-def test_a_pushed_value_that_may_lie_in_shared_memory_has_a_message_of_its_own():
+def test_a_pushed_value_that_may_lie_in_shared_memory_comes_last_in_a_message_after_small_values():
     devices = f"{HERE}/device:CPU:0", f"{THERE}/device:CPU:0"
     small, large = np.zeros(1, np.uint8), np.zeros(MOVED, np.uint8)
     values = [small, large, large, small, small]
     items = [(edge_key(number, *devices), value) for number, value in enumerate(values)]
-    assert batches(items, 4 * MOVED) == [items[:1], items[1:2], items[2:3], items[3:]]
+    assert batches(items, 4 * MOVED) == [[items[0], items[3], items[4], items[1]], items[2:3]]
+    items[3] = items[3][0], np.zeros(INLINE, np.uint8)
+    assert batches(items, 4 * MOVED) == [[items[0], items[3], items[4]], items[1:2], items[2:3]]
+    items[3] = items[3][0], np.zeros(MOVED - 1, np.uint8)
+    assert batches(items, MOVED) == [[items[0], items[3]], [items[4], items[1]], items[2:3]]
 
 
 def test_a_key_is_found_by_the_numbers_that_another_task_sends():
