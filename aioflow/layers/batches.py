@@ -24,13 +24,13 @@ class ArrayBatches:
         self,
         batch: Batch,
         batch_size: int,
-        shuffle: bool = False,
         steps: int | None = None,
         random: np.random.Generator | None = None,
     ) -> None:
         """With `steps` an epoch has that many batches, from the beginning on, and begins anew at the end.
 
-        ValueError if the arrays have no rows, or not all as many.
+        `random` gives a new order in each epoch; None keeps that of the rows. ValueError if the arrays have no rows, or
+        not all as many.
         """
         if not batch.values:
             raise ValueError("there are no arrays")
@@ -39,8 +39,7 @@ class ArrayBatches:
             raise ValueError("there are no elements")
         self._batch: Final = batch
         self._batch_size: Final = batch_size
-        self._random: Final = (random or np.random.default_rng()) if shuffle else None
-        self._shuffle: Final = shuffle
+        self._random: Final = random
         self._steps: Final = steps
         self._together: Final = batches_in_block(batch, batch_size)
         self._began = self._random_state()
@@ -50,7 +49,7 @@ class ArrayBatches:
 
     def changed(self, change: Callable[[Batch], Batch]) -> "ArrayBatches":
         """The same with the arrays that `change` makes of these."""
-        return ArrayBatches(change(self._batch), self._batch_size, self._shuffle, self._steps)
+        return ArrayBatches(change(self._batch), self._batch_size, self._steps, self._random)
 
     def divided(self, part: float, last_steps: int | None) -> "tuple[ArrayBatches, ArrayBatches]":
         """The elements but for that part at the end, and those, `last_steps` batches of them if it is a number.
@@ -63,8 +62,8 @@ class ArrayBatches:
         if not 0 < kept < self._batch.size:
             raise ValueError(f"validation_split {part} of {self._batch.size} elements leaves nothing on one side")
         first, last = self._batch.rows(slice(kept)), self._batch.rows(slice(kept, None))
-        kept_batches = ArrayBatches(first, self._batch_size, self._shuffle, self._steps)
-        return kept_batches, ArrayBatches(last, self._batch_size, steps=last_steps)
+        kept_batches = ArrayBatches(first, self._batch_size, self._steps, self._random)
+        return kept_batches, ArrayBatches(last, self._batch_size, last_steps)
 
     async def aclose(self) -> None:
         """Nothing is open."""
@@ -265,9 +264,14 @@ def _is_numbered(x: Any) -> bool:
 
 
 def batches_of(
-    x: Any, y: Any, weights: Any, batch_size: int | None, steps: int | None, shuffle: bool = False
+    x: Any,
+    y: Any,
+    weights: Any,
+    batch_size: int | None,
+    steps: int | None,
+    random: np.random.Generator | None = None,
 ) -> ArrayBatches | GivenBatches:
-    """The batches of arrays, or of an iterable that gives them.
+    """The batches of arrays, in random orders if there are random numbers, or of an iterable that gives them.
 
     Raises:
         TypeError: labels are given beside an iterable, or something is neither; a number is not whole.
@@ -278,7 +282,7 @@ def batches_of(
             whole(name, given, 1)
     if are_arrays(x):
         everything = made_of(x, y, weights)
-        return ArrayBatches(everything, 32 if batch_size is None else batch_size, shuffle, steps)
+        return ArrayBatches(everything, 32 if batch_size is None else batch_size, steps, random)
     x = _Numbered(x) if _is_numbered(x) else x
     _check_iterable(x)
     if y is not None or weights is not None:

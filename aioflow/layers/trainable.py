@@ -18,6 +18,7 @@ from aioflow.layers.fit_settings import Schedule, Validation, data_of, told
 from aioflow.layers.layer import undone_on_failure
 from aioflow.layers.numbers import at_least, switch
 from aioflow.layers.part_names import output_names
+from aioflow.layers.row_order import row_order
 from aioflow.layers.settings import Optimizing, Settings, check_labels, check_optimizer, settings_of
 from aioflow.layers.steps import Steps
 from aioflow.layers.stored_weights import StoredWeights
@@ -140,7 +141,8 @@ class Trainable(StoredWeights):
             callbacks: a callback or a list of them, see `af.callbacks`.
             validation_split: the part of the arrays, from their end, for validation only; not with `validation_data`.
             validation_data: (inputs, labels) or (inputs, labels, weights), or batches as for `x`.
-            shuffle: whether arrays are trained in a new random order in each epoch.
+            shuffle: whether arrays are trained in a new random order in each epoch. The seed of the graph, see
+                `af.set_random_seed`, decides the orders.
             class_weight: a factor for the elements of each class in training, by its number, or a dict of such dicts
                 by the names of outputs; not beside an iterable.
             sample_weight: a factor for each element; or a list of such arrays, one for each output, or a dict of them.
@@ -166,7 +168,8 @@ class Trainable(StoredWeights):
         shown = told(callbacks, verbose, bars=True)
         self._train_by(strategy)
         used = self._session_for(session)
-        given = batches_of(x, y, sample_weight, batch_size, steps_per_epoch, switch("shuffle", shuffle))
+        random = row_order(used) if switch("shuffle", shuffle) else None
+        given = batches_of(x, y, sample_weight, batch_size, steps_per_epoch, random)
         size = batch_size if validation_batch_size is None else validation_batch_size
         validation = Validation(validation_data, validation_split, size, validation_steps)
         data = data_of(given, validation, self._weighting(class_weight))

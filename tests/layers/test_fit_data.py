@@ -29,6 +29,37 @@ async def test_arrays_are_shuffled_in_each_epoch_and_every_element_is_used_once(
     assert not np.array_equal(first, second)
 
 
+async def orders(model, seen, **settings):
+    """The orders in which one call of `fit` after the other takes the rows in a new session: 3 calls of 2 epochs."""
+    async with af.Session(graph=model.graph) as session:
+        found = []
+        for _ in range(3):
+            seen.clear()
+            await model.fit(X, Y, epochs=2, verbose=0, session=session, **settings)
+            found.append(tuple(seen))
+        return found
+
+
+@pytest.mark.parametrize("settings", [{}, {"class_weight": {0: 2.0}, "validation_split": 0.2}])
+async def test_the_seed_of_the_graph_decides_the_orders_of_the_calls_of_fit_in_each_session(model, settings):
+    def noted(labels, predictions):
+        return af.py_func(lambda values: seen.extend(values.ravel().tolist()) or np.float32(0), [labels], af.float32)
+
+    async def trained(seed):
+        with af.Graph().as_default():
+            af.set_random_seed(seed)
+            model = af.Sequential([layers.Input([6]), layers.Dense(3)])
+            model.compile("sgd", "sparse_categorical_crossentropy", [noted])
+            return [await orders(model, seen, **settings) for _ in range(2)]
+
+    seen = []
+    first, again, other = await trained(5), await trained(np.int64(5)), await trained(-6)
+    assert first[0] == first[1] == again[0]
+    assert len({*first[0], *other[0]}) == 6
+    model.compile("sgd", "sparse_categorical_crossentropy", [noted])
+    assert await orders(model, seen, **settings) != await orders(model, seen, **settings)
+
+
 @pytest.mark.parametrize("given", [lambda: list(pairs()), Again], ids=["list", "async iterable"])
 async def test_what_can_be_iterated_again_is_iterated_in_each_epoch(model, given):
     history = await model.fit(given(), epochs=2, verbose=0)
