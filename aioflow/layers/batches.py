@@ -1,6 +1,5 @@
 """Batches of a model's inputs and labels, from arrays, datasets and generators."""
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -12,9 +11,8 @@ from aioflow.data.dataset import Dataset
 from aioflow.layers.blocks import Block, batches_in_block
 from aioflow.layers.conversion import are_arrays, batch_of, check_rows, made_of
 from aioflow.layers.fed import Batch
+from aioflow.layers.iteration import END, step
 from aioflow.layers.numbers import number, whole
-
-_END: Final = object()
 
 
 class ArrayBatches:
@@ -142,7 +140,7 @@ class GivenBatches:
         try:
             while self._steps is None or taken < self._steps:
                 element = await self._next()
-                if element is _END:
+                if element is END:
                     break
                 taken += 1
                 name = f"{what}: batch {taken}"
@@ -177,23 +175,23 @@ class GivenBatches:
         self._epoch, self._skipped, self._done = position["ended"], position["used"], done
 
     async def _next(self) -> Any:
-        """The next batch, or _END. With `steps` it begins anew at the end, unless it has only just begun."""
+        """The next batch, or END. With `steps` it begins anew at the end, unless it has only just begun."""
         begins = self._iterator is None and not self._skipped
         if self._iterator is None:
             self._begin()
         await self._skip()
-        element = await _step(self._iterator)
-        if element is _END and not self._is_single:
+        element = await step(self._iterator)
+        if element is END and not self._is_single:
             await self.aclose()
             if self._steps is not None and not begins:
                 self._begin()
-                element = await _step(self._iterator)
+                element = await step(self._iterator)
         return element
 
     async def _skip(self) -> None:
         """Take the batches that an earlier training has used. OutOfRangeError if there are not as many."""
         while self._skipped:
-            if await _step(self._iterator) is _END:
+            if await step(self._iterator) is END:
                 raise errors.OutOfRangeError(
                     f"training is to go on after {self._used + self._skipped} batches, and the data have {self._used}"
                 )
@@ -224,13 +222,6 @@ def _known_count(given: Any) -> int | None:
     if count == INFINITE_CARDINALITY:
         raise ValueError("the dataset has no end: give steps_per_epoch, or steps")
     return None if count == UNKNOWN_CARDINALITY else count
-
-
-async def _step(iterator: Any) -> Any:
-    """The next element, or _END."""
-    if isinstance(iterator, AsyncIterator):
-        return await anext(iterator, _END)
-    return await asyncio.to_thread(next, iterator, _END)
 
 
 def _check(batch: Batch, first: Batch, name: str) -> None:
