@@ -148,7 +148,7 @@ class GivenBatches:
                 first = first or batch
                 _check(batch, first, name)
                 try:
-                    yield Block(batch, batch.size)
+                    yield Block(batch, batch.size, name)
                 finally:  # training may stop here
                     self._used += 1
         finally:
@@ -156,9 +156,9 @@ class GivenBatches:
                 await self.aclose()
         if taken == done or (self.count is not None and taken < self.count):
             wanted = f", and {self.count} were asked for" if self.count else ""
+            mend = "fewer steps" if self._steps else "a number of steps, such as steps_per_epoch or validation_steps"
             raise errors.OutOfRangeError(
-                f"{what} has {taken} batches{wanted}: a generator gives its elements once; give a dataset, or fewer "
-                "steps"
+                f"{what} has {taken} batches{wanted}: a generator gives its elements once; give a dataset, or {mend}"
             )
 
     def position(self) -> dict[str, Any]:

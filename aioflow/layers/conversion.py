@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from aioflow.layers.fed import Batch
+from aioflow.layers.located import located
 from aioflow.tensors import nest
 from aioflow.tensors.dtypes import Array
 from aioflow.tensors.recursion import check_depth, safe_repr
@@ -13,10 +14,12 @@ from aioflow.tensors.recursion import check_depth, safe_repr
 
 def batch_of(given: Any, name: str = "the batch") -> Batch:
     """A batch from inputs, or from a tuple of inputs, labels and weights. ValueError unless all have as many rows."""
-    parts = given if isinstance(given, tuple) else (given,)
-    if not 1 <= len(parts) <= 3:
-        raise ValueError(f"a batch is inputs, or a tuple of inputs, labels and weights, not one of {len(parts)} values")
-    batch = made_of(*(*parts, None, None)[:3])
+    with located(name):
+        parts = given if isinstance(given, tuple) else (given,)
+        if not 1 <= len(parts) <= 3:
+            text = f"a batch is inputs, or a tuple of inputs, labels and weights, not one of {len(parts)} values"
+            raise ValueError(text)
+        batch = made_of(*(*parts, None, None)[:3])
     if not all(np.shape(array)[:1] > (0,) for array in batch.inputs):
         raise ValueError(f"{name} has no elements: a batch is arrays with one row or more")
     check_rows(batch, f"{name}: ")

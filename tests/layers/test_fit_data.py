@@ -110,6 +110,8 @@ async def test_with_steps_a_dataset_goes_on_in_the_next_epoch_and_begins_anew_at
 async def test_a_generator_that_ends_too_soon_is_told(model, steps, text):
     with pytest.raises(af.errors.OutOfRangeError, match=text):
         await model.fit(pairs(), epochs=3, steps_per_epoch=steps, verbose=0)
+    with pytest.raises(af.errors.OutOfRangeError, match=r"the validation of epoch 2 has 0 batches.* validation_steps"):
+        await model.fit(X, Y, epochs=3, validation_data=pairs(), verbose=0)
 
 
 @pytest.mark.parametrize("end", ["an error", "a cancellation"])
