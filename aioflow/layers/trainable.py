@@ -342,7 +342,10 @@ class Trainable(StoredWeights):
                 dtype = next((layer.dtype for layer in self.layers), self.dtype)
                 inputs = [input_like(array, dtype) for array in batch.inputs]
                 given = _in_structure(inputs, batch.input_keys)
-                self.inputs, self.outputs, self.is_open = given, self(given), True
+                outputs = self(given)
+                if not nest.flatten(outputs):
+                    raise TypeError(f"{self.name!r} has no outputs: its `call` returns {outputs!r}")
+                self.inputs, self.outputs, self.is_open = given, outputs, True
         wanted = len(nest.flatten(self.inputs))
         if len(batch.inputs) != wanted:
             raise ValueError(f"{self.name!r} has {wanted} inputs, and {len(batch.inputs)} arrays were given")
