@@ -9,7 +9,7 @@ from aioflow import errors
 from aioflow.data.checks import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from aioflow.data.dataset import Dataset
 from aioflow.layers.blocks import Block, batches_in_block
-from aioflow.layers.conversion import are_arrays, batch_of, check_rows, made_of
+from aioflow.layers.conversion import AreInputs, are_arrays, batch_of, check_rows, inputs_alone, made_of
 from aioflow.layers.fed import Batch
 from aioflow.layers.iteration import END, step
 from aioflow.layers.numbers import number, whole
@@ -108,7 +108,7 @@ class ArrayBatches:
 class GivenBatches:
     """Batches that an iterable, an async iterable, or an object with numbered items gives.
 
-    A batch is inputs, or a tuple of inputs, labels and weights.
+    A batch is inputs, or a tuple of inputs, labels and weights, or a list of these unless `are_inputs` says otherwise.
 
     What can be iterated again, such as a dataset, begins anew in each epoch. With `steps` it goes on in the next epoch,
     and begins anew where it ends. A generator always goes on, and is the caller's to close. Iterables that are not
@@ -118,10 +118,11 @@ class GivenBatches:
         count: the number of batches of an epoch, if it is known.
     """
 
-    def __init__(self, given: Any, steps: int | None) -> None:
+    def __init__(self, given: Any, steps: int | None, are_inputs: AreInputs = inputs_alone) -> None:
         """ValueError if it is known to have no end and `steps` is None."""
         self._given: Final = given
         self._steps: Final = steps
+        self._are_inputs: Final = are_inputs
         self._is_single: Final = isinstance(given, (Iterator, AsyncIterator))
         self._iterator: Any = given if self._is_single else None
         self._epoch = 0
@@ -144,7 +145,7 @@ class GivenBatches:
                     break
                 taken += 1
                 name = f"{what}: batch {taken}"
-                batch = batch_of(element, name)
+                batch = batch_of(element, name, self._are_inputs)
                 first = first or batch
                 _check(batch, first, name)
                 try:
@@ -260,6 +261,7 @@ def batches_of(
     weights: Any,
     batch_size: int | None,
     steps: int | None,
+    are_inputs: AreInputs,
     random: np.random.Generator | None = None,
 ) -> ArrayBatches | GivenBatches:
     """The batches of arrays, in random orders if there are random numbers, or of an iterable that gives them.
@@ -278,7 +280,7 @@ def batches_of(
     _check_iterable(x)
     if y is not None or weights is not None:
         raise TypeError("an iterable gives labels and weights itself: give x alone")
-    return GivenBatches(x, steps)
+    return GivenBatches(x, steps, are_inputs)
 
 
 def _check_iterable(x: Any) -> None:

@@ -1,7 +1,7 @@
 """Batches of arrays, made of what users give: arrays, lists, dicts, and tables of other libraries."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -11,11 +11,19 @@ from aioflow.tensors import nest
 from aioflow.tensors.dtypes import Array
 from aioflow.tensors.recursion import check_depth, safe_repr
 
+AreInputs: TypeAlias = Callable[[int], bool]
+"""Whether a batch that is a list of that many arrays has inputs alone; else it has inputs, labels and weights."""
 
-def batch_of(given: Any, name: str = "the batch") -> Batch:
+
+def inputs_alone(count: int) -> bool:
+    """Whether a list has inputs alone, where labels are given beside it: it has."""
+    return True
+
+
+def batch_of(given: Any, name: str = "the batch", are_inputs: AreInputs = inputs_alone) -> Batch:
     """A batch from inputs, or from a tuple of inputs, labels and weights. ValueError unless all have as many rows."""
     with located(name):
-        parts = given if isinstance(given, tuple) else (given,)
+        parts = given if isinstance(given, tuple) or _has_labels(given, are_inputs) else (given,)
         if not 1 <= len(parts) <= 3:
             text = f"a batch is inputs, or a tuple of inputs, labels and weights, not one of {len(parts)} values"
             raise ValueError(text)
@@ -24,6 +32,12 @@ def batch_of(given: Any, name: str = "the batch") -> Batch:
         raise ValueError(f"{name} has no elements: a batch is arrays with one row or more")
     check_rows(batch, f"{name}: ")
     return batch
+
+
+def _has_labels(given: Any, are_inputs: AreInputs) -> bool:
+    """Whether it is a list of inputs, labels and weights, as the loaders of other libraries give."""
+    may_have = isinstance(given, list) and 2 <= len(given) <= 3 and any(map(_is_array, nest.flatten(given)))
+    return may_have and not are_inputs(len(given))
 
 
 def made_of(inputs: Any, labels: Any, weights: Any) -> Batch:

@@ -132,7 +132,8 @@ class Trainable(StoredWeights):
 
         Args:
             x: arrays, in the structure of the inputs or in a dict by their names; or an iterable or async iterable of
-                batches, such as a dataset: tuples of inputs, labels and, if there are any, weights.
+                batches, such as a dataset: tuples of inputs, labels and, if there are any, weights. A list of two or
+                three arrays is such a tuple, unless the model has as many inputs and needs no labels.
             y: labels for each element, in the structure of the outputs or in a dict by their names; None, or no key,
                 for an output without a loss and metrics; not beside an iterable.
             batch_size: the elements of a step, 32 by default. The last batch of an epoch may have fewer.
@@ -169,9 +170,9 @@ class Trainable(StoredWeights):
         self._train_by(strategy)
         used = self._session_for(session)
         random = row_order(used) if switch("shuffle", shuffle) else None
-        given = batches_of(x, y, sample_weight, batch_size, steps_per_epoch, random)
+        given = batches_of(x, y, sample_weight, batch_size, steps_per_epoch, self._are_unlabelled, random)
         size = batch_size if validation_batch_size is None else validation_batch_size
-        validation = Validation(validation_data, validation_split, size, validation_steps)
+        validation = Validation(validation_data, validation_split, size, validation_steps, self._are_unlabelled)
         data = data_of(given, validation, self._weighting(class_weight))
         training = fitting.Training(self, used, data, shown, schedule, int(verbose != 0))
         with self._using(used):
@@ -197,7 +198,7 @@ class Trainable(StoredWeights):
         self._check_compiled()
         by_name, shown = switch("return_dict", return_dict), CallbackList(told(callbacks, verbose, bars=False))
         used = self._session_for(session)
-        batches = batches_of(x, y, sample_weight, batch_size, steps)
+        batches = batches_of(x, y, sample_weight, batch_size, steps, self._are_unlabelled)
         shown.prepare(self, used, steps=batches.count)
         async with contextlib.aclosing(batches):
             with self._using(used):
@@ -217,7 +218,7 @@ class Trainable(StoredWeights):
     ) -> Any:
         """The outputs for all elements, in use, joined along the batch; arguments as for `fit`."""
         shown, used = CallbackList(told(callbacks, verbose, bars=False)), self._session_for(session)
-        batches = batches_of(x, None, None, batch_size, steps)
+        batches = batches_of(x, None, None, batch_size, steps, self._are_inputs)
         shown.prepare(self, used, steps=batches.count)
         async with contextlib.aclosing(batches):
             with self._using(used):
@@ -284,6 +285,17 @@ class Trainable(StoredWeights):
                 await session.run(self._kept["copies"])
 
     # Steps
+
+    def _are_inputs(self, count: int) -> bool:
+        """Whether a batch that is a list of that many arrays is the inputs, as far as these are known."""
+        return self.inputs is None or len(nest.flatten(self.inputs)) == count
+
+    def _are_unlabelled(self, count: int) -> bool:
+        """The same where losses and metrics may need labels beside the inputs."""
+        assert self._compiled is not None
+        loss, _, *metrics = self._compiled
+        needs_labels = any(each is not None for each in nest.flatten((loss, metrics)))
+        return not needs_labels and self._are_inputs(count)
 
     def in_order(self, batch: Batch) -> Batch:
         """The batch with arrays and weights in the order of inputs and outputs, which may have been given by names.

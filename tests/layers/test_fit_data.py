@@ -135,6 +135,35 @@ async def test_a_generator_is_closed_however_training_ends(model, end):
     assert closed == [True]
 
 
+async def test_a_list_is_inputs_labels_and_weights_unless_the_model_has_as_many_inputs_and_needs_no_labels(model):
+    async def listed(*parts):
+        for rows in IN_ORDER:
+            yield [part[rows] for part in parts]
+
+    weights = np.linspace(0, 2, 50)
+    for parts in ((X, Y), (X, Y, weights)):
+        expected = await model.evaluate(X, Y, sample_weight=(*parts, None)[2])
+        assert await model.evaluate(listed(*parts)) == pytest.approx(expected)
+        history = await model.fit(X, Y, validation_data=listed(*parts), verbose=0)
+        expected = await model.evaluate(X, Y, sample_weight=(*parts, None)[2])
+        assert history.history["val_loss"] == pytest.approx(expected[:1])
+        await model.fit(listed(*parts), verbose=0)
+        np.testing.assert_allclose(await model.predict(listed(*parts)), await model.predict(X), rtol=1e-5)
+
+    class Distance(af.Model):
+        def call(self, inputs, training=False):
+            self.add_loss(af.reduce_mean(af.square(inputs[0] - inputs[1])))
+            return inputs[0] - inputs[1]
+
+    async with Distance() as distance:
+        distance.compile("sgd")
+        np.testing.assert_array_equal(await distance.predict(listed(X, X / 2)), X - X / 2)
+        assert await distance.evaluate(listed(X, X / 2)) == pytest.approx(np.square(X / 2).mean(), rel=1e-5)
+        distance.compile("sgd", "mse")
+        nested = ([[X[rows], X[rows] / 2], X[rows] / 2] for rows in IN_ORDER)
+        assert await distance.evaluate(nested) == pytest.approx(np.square(X / 2).mean(), rel=1e-5)
+
+
 async def test_an_epoch_that_ends_with_the_data_is_followed_by_one_that_begins_anew(model):
     batches = [(X[rows], Y[rows]) for rows in IN_ORDER]
     history = await model.fit(batches, epochs=3, steps_per_epoch=4, verbose=0)
