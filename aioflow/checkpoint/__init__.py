@@ -11,6 +11,7 @@ block, so callers run them on threads. This folder never uses a graph, a session
 """
 
 from aioflow.checkpoint.directory import (
+    damaged_checkpoints,
     delete_checkpoint,
     last_checkpoints,
     latest_checkpoint,
@@ -27,7 +28,8 @@ from aioflow.checkpoint.retention import Retention, series
 from aioflow.checkpoint.storage import Storage, locate, resolve_path
 
 __all__ = [
-    "Checkpoint", "Draft", "Piece", "Retention", "ShardRecord", "Storage", "StoredTensor", "delete_checkpoint",
-    "differences", "export_safetensors", "field", "import_safetensors", "last_checkpoints", "latest_checkpoint",
-    "list_checkpoints", "locate", "read_json", "resolve_path", "seal", "series", "sweep", "unseal", "write_pointer",
+    "Checkpoint", "Draft", "Piece", "Retention", "ShardRecord", "Storage", "StoredTensor", "damaged_checkpoints",
+    "delete_checkpoint", "differences", "export_safetensors", "field", "import_safetensors", "last_checkpoints",
+    "latest_checkpoint", "list_checkpoints", "locate", "read_json", "resolve_path", "seal", "series", "sweep", "unseal",
+    "write_pointer",
 ]  # fmt: skip

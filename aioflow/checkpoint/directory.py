@@ -41,6 +41,17 @@ def list_checkpoints(directory: Path, files: Files = FILES) -> list[Checkpoint]:
     return sorted(found, key=lambda checkpoint: (checkpoint.created, checkpoint.path))
 
 
+def damaged_checkpoints(directory: Path, name: str, files: Files = FILES) -> list[str]:
+    """Return the paths of folders `name` and `name-N` that have a part of a checkpoint, but no valid one.
+
+    Remains of interrupted saves and deletions are none.
+    """
+    given, storage = _storage(directory, files)
+    folders = {entry: storage.entries(entry) for entry in storage.entries() if series(entry) == name}
+    own = [entry for entry, parts in folders.items() if MANIFEST in parts or any(_token(part) == "" for part in parts)]
+    return [path for path in (f"{given}/{entry}" for entry in own) if _open_if_valid(path, files) is None]
+
+
 def latest_checkpoint(directory: Path, files: Files = FILES) -> str | None:
     """Return the path of the newest valid checkpoint in a directory; None if there is none."""
     found = list_checkpoints(directory, files)

@@ -12,6 +12,7 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
+from aioflow import errors
 from aioflow.devices import activity
 
 P = ParamSpec("P")
@@ -157,13 +158,24 @@ class ThreadPool(Executor):
             for thread in self._free:
                 thread.submit(function)
 
+    def drop_calls(self, error: Callable[[], BaseException]) -> None:
+        """Let calls that have not begun fail."""
+        for future in self._take_calls():
+            if future.set_running_or_notify_cancel():
+                future.set_exception(error())
+
+    def _take_calls(self) -> list[Future[Any]]:
+        with self._lock:
+            futures = [future for future, _ in self._calls]
+            self._calls.clear()
+        return futures
+
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the threads after all calls; with `cancel_futures` after those that have begun."""
-        with self._lock:
-            dropped = list(self._calls) if cancel_futures else []
-            self._more = 0
-        for future, _ in dropped:
+        for future in self._take_calls() if cancel_futures else ():
             future.cancel()
+        with self._lock:
+            self._more = 0
         for thread in self._threads:
             thread.shutdown(wait)
 
@@ -191,31 +203,43 @@ class Threads:
         self._name = name
         self._count = count
         self._pool: ThreadPool | None = None
-        self._detached: set[ThreadJob[Any]] = set()
-        self._idle = asyncio.Event()
+        self._jobs: set[ThreadJob[Any]] = set()
+        """The functions that wait for a thread or run."""
+        self._is_closed = False
+        self._drained: asyncio.Future[None] | None = None
 
     @property
     def detached(self) -> list[str]:
         """The labels of the functions that still run after their `run` was cancelled."""
-        return [job.label for job in self._detached]
+        return [job.label for job in self._jobs if job.abandoned]
 
     async def run(self, function: Callable[[], R], label: str, withdrawn: Callable[[], object] = lambda: None) -> R:
         """Run `function` on a thread and return its result.
 
-        A cancelled run calls `withdrawn()` if the function never began.
+        A cancelled run calls `withdrawn()` if the function never began. So does one that the end of the threads
+        overtakes, which raises `errors.CancelledError`, as each later run does.
         """
-        if self._pool is None:
-            self._pool = ThreadPool(self._name, self._count)
         loop = asyncio.get_running_loop()
         job = ThreadJob(function, label)
+        self._jobs.add(job)
         try:
-            return await loop.run_in_executor(self._pool, self._perform, job, loop)
-        except (asyncio.CancelledError, GeneratorExit):
+            return await loop.run_in_executor(self._open_pool(), self._perform, job, loop)
+        except BaseException:
             if job.claim():
+                job.done = True
                 withdrawn()
-            else:
-                self._detach(job)
             raise
+        finally:
+            job.abandoned = True
+            if job.done:
+                self._finished(job)
+
+    def _open_pool(self) -> ThreadPool:
+        if self._is_closed:
+            raise closed_meanwhile()
+        if self._pool is None:
+            self._pool = ThreadPool(self._name, self._count)
+        return self._pool
 
     def call_on_free(self, function: Callable[[], object]) -> None:
         """Call `function` on each thread that is free, without waiting for it. May be called in any thread."""
@@ -236,29 +260,38 @@ class Threads:
                 with contextlib.suppress(RuntimeError):  # the loop may be closed
                     loop.call_soon_threadsafe(self._finished, job)
 
-    def _detach(self, job: ThreadJob[R]) -> None:
-        job.abandoned = True
-        if not job.done:
-            self._detached.add(job)
-            self._idle.clear()
-
     def _finished(self, job: ThreadJob[Any]) -> None:
-        self._detached.discard(job)
-        if not self._detached:
-            self._idle.set()
+        self._jobs.discard(job)
+        if not self._jobs and self._drained is not None:
+            self._drained.set_result(None)
+            self._drained = None
+
+    async def drained(self) -> None:
+        """Wait until no function waits for a thread or runs."""
+        if self._jobs:
+            self._drained = self._drained or asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._drained)
 
     async def close(self, limit: float) -> list[str]:
-        """End the threads.
+        """End the threads. Functions that have not begun never do.
 
-        Waits up to `limit` seconds for detached functions, and returns the labels of those that still run.
+        Waits up to `limit` seconds for those that run, and returns the labels of those that still do.
         """
-        if self._detached:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(limit):
-                    await self._idle.wait()
-        if self._pool is not None:
-            self._pool.shutdown(wait=not self._detached, cancel_futures=True)
-            self._pool = None
-        if self._detached:
-            _log.warning("still running after %.1f s: %s", limit, ", ".join(self.detached))
-        return self.detached
+        self._is_closed = True
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.drop_calls(closed_meanwhile)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit):
+                await self.drained()
+        if pool is not None:
+            pool.shutdown(wait=not self._jobs)
+        left = [job.label for job in self._jobs]
+        if left:
+            _log.warning("still running after %.1f s: %s", limit, ", ".join(left))
+        return left
+
+
+def closed_meanwhile() -> errors.CancelledError:
+    """The error of runs that the end of their session overtakes."""
+    return errors.CancelledError("the session was closed while the run went on")

@@ -1,18 +1,20 @@
 """Backups of `fit`: training that was interrupted goes on where it stopped, with the same numbers.
 
 A backup is a checkpoint of all variables of the steps, those of metrics too, of the counts of random operations, and of
-the position in the data. The position is a variable itself, so that a backup has all or nothing of them.
+the position in the data, with the states of callbacks. The position is a variable itself, so that a backup has all or
+nothing of them.
 """
 
 import asyncio
-import json
 import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from aioflow import errors
-from aioflow.checkpoint import Checkpoint, delete_checkpoint, list_checkpoints
+from aioflow.checkpoint import Checkpoint, damaged_checkpoints, delete_checkpoint, list_checkpoints
 from aioflow.layers.callbacks import BackupAndRestore
+from aioflow.layers.training_state import decode, encode
 from aioflow.library.variables import Variable
 from aioflow.session import Session
 from aioflow.tensors.dtypes import Array, string
@@ -34,6 +36,7 @@ class Position(NamedTuple):
         elements: their number.
         data: the position of the batches, as plain data.
         validation: that of the batches for validation; None if there are none.
+        callbacks: the states of the callbacks that have one, by the names of their classes.
     """
 
     epoch: int
@@ -42,6 +45,7 @@ class Position(NamedTuple):
     elements: int
     data: Mapping[str, Any]
     validation: Mapping[str, Any] | None
+    callbacks: Mapping[str, Sequence[Any]] = MappingProxyType({})
 
 
 class Backup:
@@ -59,14 +63,24 @@ class Backup:
         return None if isinstance(every, str) else max(1, -(-batch // every)) * every
 
     async def position(self) -> Position | None:
-        """The position of the last backup; None if there is none. DataLossError if it is damaged."""
+        """The position of the last backup; None if there is none. DataLossError if one is damaged."""
+        await asyncio.to_thread(self._check_whole)
         text = await asyncio.to_thread(self._read, _POSITION)
         if text is None:
             return None
         try:
-            return Position(**json.loads(bytes(text.item())))
+            return Position(**decode(text.item()))
         except (TypeError, ValueError):
             raise errors.DataLossError(f"the backup in {self._folder!r} has no position of a training") from None
+
+    def _check_whole(self) -> None:
+        """Raise DataLossError if a backup in the folder cannot be opened. Blocks."""
+        damaged = damaged_checkpoints(self._folder, "backup")
+        if damaged:
+            raise errors.DataLossError(
+                f"the backup {', '.join(map(repr, damaged))} is damaged or incomplete: delete it, and training begins "
+                "anew, or at an older backup in the folder"
+            )
 
     def _read(self, name: str) -> Array | None:
         """The value of that name in the last backup; None if there is none. Blocks."""
@@ -100,8 +114,7 @@ class Backup:
     async def save(self, variables: Sequence[Variable], position: Position, session: Session) -> None:
         """Save a backup in place of the last one."""
         saver, variable = self._saver(variables)
-        text = json.dumps(position._asdict())
-        await _assign(variable, text, session)
+        await _assign(variable, encode(position._asdict()), session)
         self._saved += 1
         await saver.save(session, f"{self._folder}/backup", self._saved)
 

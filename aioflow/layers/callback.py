@@ -5,6 +5,8 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from aioflow.layers.overrides import CALLBACK, check_overrides
+
 if TYPE_CHECKING:
     from aioflow.layers.trainable import Trainable
     from aioflow.session import Session
@@ -14,7 +16,7 @@ Logs = dict[str, Any]
 
 
 class Callback:
-    """Does something while a model trains. A subclass overrides hooks, as functions or coroutine functions.
+    """Does something while a model trains. A subclass overrides methods, as functions or coroutine functions.
 
     Attributes:
         model: the model that trains. Its `stop_training` set to True ends training after the epoch.
@@ -35,6 +37,17 @@ class Callback:
     model: "Trainable"
     session: "Session"
     params: Mapping[str, Any]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """TypeError for a hook by one of Keras' older names, which is never called."""
+        super().__init_subclass__(**options)
+        check_overrides(cls, CALLBACK)
+
+    def backup_state(self) -> Any:
+        """What `BackupAndRestore` keeps of it: plain data, and arrays of numbers in these; None for nothing."""
+
+    def restore_state(self, state: Any) -> Any:
+        """Go on from what `backup_state` gave, in a training that goes on from a backup, after `on_train_begin`."""
 
     async def aclose(self) -> None:
         """Release what it holds, after training, however that ended."""
@@ -104,6 +117,23 @@ class CallbackList:
             for each in self.callbacks:
                 stack.push_async_callback(each.aclose)
 
+    async def backup_states(self) -> dict[str, list[Any]]:
+        """The states of those that have one, by the names of their classes, in order."""
+        found: dict[str, list[Any]] = {}
+        for each in self.callbacks:
+            state = await _result(each.backup_state())
+            if state is not None:
+                found.setdefault(type(each).__name__, []).append(state)
+        return found
+
+    async def restore_states(self, states: Mapping[str, Iterable[Any]]) -> None:
+        """Let them go on from these states; those of a class in order. One that has none there begins anew."""
+        left = {name: iter(each) for name, each in states.items()}
+        for each in self.callbacks:
+            state = next(left.get(type(each).__name__, iter(())), None)
+            if state is not None:
+                await _result(each.restore_state(state))
+
     def hears(self, *hooks: str) -> bool:
         """Whether a callback defines one of these hooks."""
         return any(self._defined(hook) for hook in hooks)
@@ -111,9 +141,7 @@ class CallbackList:
     async def tell(self, hook: str, *arguments: Any) -> None:
         """Call a hook of all callbacks that define it."""
         for each in self._defined(hook):
-            result = each(*arguments)
-            if inspect.isawaitable(result):
-                await result
+            await _result(each(*arguments))
 
     def _defined(self, hook: str) -> list[Callable[..., Any]]:
         hooks = self._hooks.get(hook)
@@ -122,3 +150,8 @@ class CallbackList:
             hooks = [each for each in own if getattr(each, "__func__", None) is not getattr(Callback, hook)]
             self._hooks[hook] = hooks
         return hooks
+
+
+async def _result(given: Any) -> Any:
+    """What a method of a callback returns, after a coroutine has ended."""
+    return await given if inspect.isawaitable(given) else given

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final, Literal
 
 from aioflow.files.filesystem import Path, as_name
+from aioflow.layers.averaged_weights import SwapEMAWeights
 from aioflow.layers.callback import Callback, Logs
 from aioflow.layers.live_summaries import LiveSummaries
 from aioflow.layers.log_callbacks import CSVLogger, TensorBoard
@@ -168,6 +169,14 @@ class EarlyStopping(_Watching):
             self.stopped_epoch, self.model.stop_training = epoch, True
             _say(self.verbose, f"epoch {epoch + 1}: training ends, for {self.monitor} has not become better")
 
+    def backup_state(self) -> Any:
+        """The best value and weights, and the number of epochs since."""
+        return {"best": self.best, "waited": self._waited, "weights": self._weights}
+
+    def restore_state(self, state: Any) -> None:
+        """Go on with them."""
+        self.best, self._waited, self._weights = state["best"], state["waited"], state["weights"]
+
     async def on_train_end(self, logs: Logs) -> None:
         """Give the best weights back."""
         if self._weights is not None:
@@ -206,6 +215,14 @@ class ReduceLROnPlateau(_Watching):
         """Begin anew."""
         self.best: float = math.inf * self._sign
         self._waited = self._cooling = 0
+
+    def backup_state(self) -> Any:
+        """The best value, and the numbers of epochs since and to wait."""
+        return {"best": self.best, "waited": self._waited, "cooling": self._cooling}
+
+    def restore_state(self, state: Any) -> None:
+        """Go on with them."""
+        self.best, self._waited, self._cooling = state["best"], state["waited"], state["cooling"]
 
     async def on_epoch_end(self, epoch: int, logs: Logs) -> None:
         """Log the rate, and change it if the value does not get better. ValueError if the logs lack the value."""
@@ -320,6 +337,14 @@ class ModelCheckpoint(_Watching):
             self.best: float = number("initial_value_threshold", initial_value_threshold)
         self._epoch = self._batches = 0
 
+    def backup_state(self) -> Any:
+        """The best value, and the number of batches."""
+        return {"best": self.best, "batches": self._batches}
+
+    def restore_state(self, state: Any) -> None:
+        """Go on with them."""
+        self.best, self._batches = state["best"], state["batches"]
+
     def on_epoch_begin(self, epoch: int, logs: Logs) -> None:
         """Note the epoch."""
         self._epoch = epoch
@@ -352,7 +377,8 @@ class BackupAndRestore(Callback):
     The further `fit` has the same arguments, in a program that builds the same model. It begins at the epoch and batch
     of the last backup, whatever its `initial_epoch`, which must not be above that, and gives the weights that training
     without the interruption gives. Data, those for validation too, are taken from the beginning again, and the batches
-    before the position are skipped. The state of other callbacks is not saved.
+    before the position are skipped. Other callbacks go on from what their `backup_state` gave, such as the best weights
+    of `EarlyStopping`.
 
     Args:
         backup_dir: a folder for the backups of this training alone, which this process and the tasks with weights see.
@@ -399,6 +425,7 @@ __all__ = [
     "LiveSummaries",
     "ModelCheckpoint",
     "ReduceLROnPlateau",
+    "SwapEMAWeights",
     "TensorBoard",
     "TerminateOnNaN",
 ]

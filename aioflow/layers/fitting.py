@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -26,6 +27,8 @@ from aioflow.tensors import nest
 
 if TYPE_CHECKING:
     from aioflow.layers.trainable import Trainable
+
+_log: Final = logging.getLogger("aioflow.layers")
 
 
 class Step(NamedTuple):
@@ -91,8 +94,11 @@ class Training:
         tell, logs = self._callbacks.tell, Logs()
         self._model.stop_training = False
         await self._model.prepare(self._session)
-        epochs = await self._epochs_left()
+        found = None if self._backup is None else await self._backup.position()
+        epochs = self._schedule.epochs if found is None else await self._epochs_left(found)
         await tell("on_train_begin", logs)
+        if found is not None:
+            await self._callbacks.restore_states(found.callbacks)
         for epoch in epochs:
             await tell("on_epoch_begin", epoch, logs)
             self._epoch_number = epoch
@@ -107,14 +113,12 @@ class Training:
         if self._backup is not None:
             await self._backup.end()
 
-    async def _epochs_left(self) -> range:
-        """The epochs to train; after those of a backup, if there is one, whose learning rate hooks then find.
+    async def _epochs_left(self, found: Position) -> range:
+        """The epochs to train after those of a backup, whose learning rate hooks then find.
 
         InvalidArgumentError if the backup is not one of this training.
         """
-        found = None if self._backup is None else await self._backup.position()
-        if self._backup is None or found is None:
-            return self._schedule.epochs
+        assert self._backup is not None
         self._check_fits(found)
         self._resumed = found
         if self._model.learning_rate is not None:
@@ -152,7 +156,8 @@ class Training:
         if self._backup is not None and self._steps is not None and self._running is not None:
             sums = self._running.sums if batch else (0.0, 0)
             validation = None if self._validation is None else self._validation.position()
-            position = Position(epoch, batch, *sums, self._batches.position(), validation)
+            states = await self._callbacks.backup_states()
+            position = Position(epoch, batch, *sums, self._batches.position(), validation, states)
             await self._backup.save(self._steps.variables, position, self._session)
 
     async def _epoch(self, epoch: int) -> Logs:
@@ -244,6 +249,8 @@ class Training:
             await self._model.initialize(steps.variables, self._session)
             self._steps = steps
             self._running = _Running(self._model, self._session, self._stack.enter_context(steps.training.taken()))
+            if self._model.trainable and not self._model.trainable_weights:
+                _log.warning("%r has no weights to train: fit changes none", self._model.name)
         resumed, self._resumed = self._resumed, None
         if self._backup is not None and resumed is not None:
             kept = None if resumed.batch else self._model.learning_rate  # hooks of the epoch have set it

@@ -51,6 +51,14 @@ class CSVLogger(Callback):
             text = (await asyncio.to_thread(Files().read, self.filename)).decode()
             self._lines = list(csv.DictReader(io.StringIO(text), delimiter=self.separator))
 
+    def backup_state(self) -> Any:
+        """The lines of the table."""
+        return self._lines
+
+    def restore_state(self, state: Any) -> None:
+        """Go on with them."""
+        self._lines = state
+
     async def on_epoch_end(self, epoch: int, logs: Logs) -> None:
         """Write the table with one more line."""
         self._lines.append({"epoch": epoch, **logs})
@@ -107,6 +115,14 @@ class TensorBoard(Callback):
         """Open the first file. UnimplementedError without the package `tensorboard`."""
         self._steps = 0
         self._writer("train", self.model.graph if self.write_graph else None)
+
+    def backup_state(self) -> Any:
+        """The number of steps."""
+        return self._steps
+
+    def restore_state(self, state: Any) -> None:
+        """Go on with it."""
+        self._steps = state
 
     def on_epoch_begin(self, epoch: int, logs: Logs) -> None:
         """Begin to count the time."""

@@ -43,7 +43,7 @@ def fraction(name: str, given: Any) -> float:
 
 
 def rate(name: str, given: Any) -> float:
-    """The part of elements that are dropped. TypeError unless it is a number, ValueError outside of [0, 1)."""
+    """A part, such as that of dropped elements. TypeError unless it is a number, ValueError outside of [0, 1)."""
     found = number(name, given)
     if not 0 <= found < 1:
         raise ValueError(f"{name} is at least 0 and less than 1, not {found:g}")

@@ -18,6 +18,7 @@ from aioflow.layers.distribute import Strategy
 from aioflow.layers.fed import Batch, Form, fed
 from aioflow.layers.layer import Layer
 from aioflow.layers.masks import give_masks, mask_of
+from aioflow.layers.own_variables import making_only_weights
 from aioflow.layers.summed_losses import check_terms, summed_loss
 from aioflow.library.control import device
 from aioflow.library.variables import Variable
@@ -72,7 +73,8 @@ class Replicas:
         """One replica's outputs, and the sums of its losses."""
         self._copy(model.trainable_weights, number)
         inputs = nest.pack_sequence_as(model.inputs, list(share.inputs))
-        with self._at(number), using(model, self._copies[number]), calls.gathered_effects() as effects:
+        used = using(model, self._copies[number])
+        with self._at(number), making_only_weights(model), used, calls.gathered_effects() as effects:
             outputs = nest.flatten(model(inputs, training=True))
             rows = cast(shape(share.inputs[0])[0], float32)
             parts = [

@@ -15,6 +15,7 @@ from aioflow.layers.computation import Computation, Place, at
 from aioflow.layers.fed import Batch, Form, fed
 from aioflow.layers.masks import mask_of
 from aioflow.layers.measuring import measured
+from aioflow.layers.own_variables import making_only_weights
 from aioflow.layers.settings import Optimizing, Settings
 from aioflow.layers.summed_losses import check_terms
 from aioflow.library.control import group
@@ -140,7 +141,7 @@ def _trained_alone(
     model: "Trainable", settings: Settings, form: Form, optimizing: Optimizing, place: Place
 ) -> Computation:
     """A step of training of the whole model on one device."""
-    with at(place), calls.gathered_effects() as effects:
+    with at(place), calls.gathered_effects() as effects, making_only_weights(model):
         batch = fed(model, form)
         outputs = _outputs(model, batch, training=True)
         losses = _losses(settings, batch, outputs)
@@ -153,7 +154,7 @@ def _trained_alone(
 
 def _evaluated(model: "Trainable", settings: Settings, form: Form, place: Place) -> Computation:
     """A step of evaluation."""
-    with at(place), calls.gathered_effects() as effects:
+    with at(place), calls.gathered_effects() as effects, making_only_weights(model):
         batch = fed(model, form)
         outputs = _outputs(model, batch, training=False)
         losses = _losses(settings, batch, outputs)

@@ -17,6 +17,8 @@ from aioflow.layers.fed import Batch, Form, Keys, form_of, input_like, opened
 from aioflow.layers.fit_settings import Schedule, Validation, data_of, told
 from aioflow.layers.layer import undone_on_failure
 from aioflow.layers.numbers import at_least, switch
+from aioflow.layers.overrides import MODEL, check_overrides
+from aioflow.layers.own_variables import making_only_weights
 from aioflow.layers.part_names import output_names
 from aioflow.layers.row_order import row_order
 from aioflow.layers.settings import Optimizing, Settings, check_labels, check_optimizer, settings_of
@@ -74,8 +76,10 @@ class Trainable(StoredWeights):
 
         Raises:
             TypeError, ValueError: there is nothing of a name, or a setting is of another kind. Losses and metrics are
-                checked when the outputs are known.
+                checked when the outputs are known. TypeError, too, for a subclass with a method that only Keras calls,
+                such as `train_step`.
         """
+        check_overrides(type(self), MODEL)
         if self.outputs is not None:
             settings_of(self.outputs, loss, loss_weights, metrics, weighted_metrics)
         check_optimizer(optimizer)
@@ -163,6 +167,7 @@ class Trainable(StoredWeights):
             RuntimeError: the model is not compiled.
             TypeError, ValueError: inputs, labels and settings do not fit.
             OutOfRangeError: the batches end before the epoch does.
+            DataLossError: a backup of `BackupAndRestore` is damaged.
         """
         self._check_compiled()
         schedule = Schedule.checked(epochs, initial_epoch, validation_freq)
@@ -217,6 +222,7 @@ class Trainable(StoredWeights):
         session: Session | None = None,
     ) -> Any:
         """The outputs for all elements, in use, joined along the batch; arguments as for `fit`."""
+        check_overrides(type(self), MODEL)
         shown, used = CallbackList(told(callbacks, verbose, bars=False)), self._session_for(session)
         batches = batches_of(x, None, None, batch_size, steps, self._are_inputs)
         shown.prepare(self, used, steps=batches.count)
@@ -354,7 +360,8 @@ class Trainable(StoredWeights):
                 dtype = next((layer.dtype for layer in self.layers), self.dtype)
                 inputs = [input_like(array, dtype) for array in batch.inputs]
                 given = _in_structure(inputs, batch.input_keys)
-                outputs = self(given)
+                with making_only_weights(self):
+                    outputs = self(given)
                 if not nest.flatten(outputs):
                     raise TypeError(f"{self.name!r} has no outputs: its `call` returns {outputs!r}")
                 self.inputs, self.outputs, self.is_open = given, outputs, True

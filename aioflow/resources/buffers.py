@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.tensors.as_array import AnyArray
+from aioflow.tensors.received_memory import ReceivedMemory
 
 SMALLEST: Final = 1 << 17
 """Bytes. Smaller values use memory that the process has already."""
@@ -39,16 +40,16 @@ class Buffers:
         self._lock: Final = threading.Lock()
 
     def take(self, nbytes: int) -> AnyArray:
-        """So many bytes of any content, which are the caller's as long as anything that shares them lives."""
-        return self.empty((nbytes,), _BYTE)
+        """So many bytes of any content, for a value that is received."""
+        return self.empty((nbytes,), _BYTE, _Received)
 
-    def empty(self, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> AnyArray:
-        """An array of any content in such memory."""
+    def empty(self, shape: tuple[int, ...], dtype: "np.dtype[Any]", owner: "type[_Lent] | None" = None) -> AnyArray:
+        """An array of any content in such memory, which is the caller's as long as anything that shares it lives."""
         nbytes = math.prod(shape) * dtype.itemsize
         if not SMALLEST <= nbytes <= _MOST:
             return np.empty(shape, dtype)
         block = self._fitting(nbytes)
-        lent = np.asarray(_Lent(self, np.empty(nbytes, np.uint8) if block is None else block))
+        lent = np.asarray((owner or _Lent)(self, np.empty(nbytes, np.uint8) if block is None else block))
         return np.ndarray(shape, dtype, lent)
 
     def _fitting(self, nbytes: int) -> AnyArray | None:
@@ -101,6 +102,10 @@ class _Lent:
 
     def __del__(self) -> None:
         self._owner.give_back(self._block)
+
+
+class _Received(_Lent, ReceivedMemory):
+    """A block for a received value."""
 
 
 BUFFERS: Final = Buffers()

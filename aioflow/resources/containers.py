@@ -18,7 +18,7 @@ from aioflow.resources.journal import Journal
 from aioflow.resources.lendable import LENDABLE, MOVED
 from aioflow.resources.reference_counts import COUNTS_ARE_EXACT
 from aioflow.tensors.dtypes import Array, Namespace, Spec
-from aioflow.tensors.lent_memory import can_be_kept, is_mapped
+from aioflow.tensors.lent_memory import is_plain
 
 _NAME: Final = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\-/]*")
 
@@ -223,7 +223,7 @@ class VariableState:
         InvalidArgumentError for a shape the variable cannot have.
         """
         self._check_shape(value)
-        copied = value if can_be_kept(value) else self._copy(value)
+        copied = value if variable_memory.can_stay(value) else self._copy(value)
         with self._lock:
             if self._author is not journal:
                 self.note(journal)
@@ -287,7 +287,7 @@ class VariableState:
         """
         self._checked(self._value)
         if self._is_held():
-            if isinstance(self._value, np.ndarray) and (self._author is not None or is_mapped(self._value)):
+            if isinstance(self._value, np.ndarray) and (self._author is not None or not is_plain(self._value)):
                 room = self._room(np)
                 np.copyto(room, self._value)
                 self.settle(room)
@@ -317,7 +317,7 @@ class VariableState:
         """Whether others may hold the present array, too, or its memory."""
         if sys.getrefcount(self._value) > _ONLY_OURS or not COUNTS_ARE_EXACT:
             return True
-        return is_mapped(self._value) and not LENDABLE.is_unshared(self._value)
+        return not is_plain(self._value) and not LENDABLE.is_unshared(self._value)
 
     def settle(self, drafted: Array) -> None:
         """Make the array of `draft`, filled and changed, the value.
@@ -325,7 +325,7 @@ class VariableState:
         The memory of the old value is kept, and used again when its other holders have released it: on many machines
         new memory costs more than the rest of an update. A GPU keeps such memory itself.
         """
-        if drafted is not self._value and isinstance(drafted, np.ndarray) and not is_mapped(self._value):
+        if drafted is not self._value and isinstance(drafted, np.ndarray) and is_plain(self._value):
             self._spare = self._value
         self._value = drafted
 

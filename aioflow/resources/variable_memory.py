@@ -12,11 +12,19 @@ import numpy as np
 
 from aioflow.tensors import object_arrays
 from aioflow.tensors.dtypes import Array
+from aioflow.tensors.lent_memory import can_be_kept, is_mapped
 
 VECTOR: Final = 32
 """The bytes of a vector without AVX-512."""
 LONG: Final = 512
 """The numbers in a long row, or a part of them: the numbers of a column fall on few lines of the cache."""
+
+
+def can_stay(value: Array) -> bool:
+    """Whether a variable holds `value` itself and no copy: it never changes, and was not received in a bad place."""
+    if not can_be_kept(value):
+        return False
+    return is_mapped(value) or not _has_long_rows(value) or value.ctypes.data % VECTOR == VECTOR // 2
 
 
 def empty_like(xp: Any, value: Array) -> Array:

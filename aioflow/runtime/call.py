@@ -131,6 +131,7 @@ class Call:
         outputs = None
         if unit is not None and state.slice.used_up():
             await asyncio.sleep(0)  # before the run: no await may follow its last effect
+        state.check_open()
         if unit is not None and not unit.waits:
             step = _light_step(state)
             state.slice.begin()

@@ -7,8 +7,8 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from aioflow import errors
 from aioflow.config import RunOptions
+from aioflow.devices.cpu import closed_meanwhile
 from aioflow.devices.device import DeviceAttributes, attributes_of
 from aioflow.devices.memory import MemoryUse
 from aioflow.graph.graph import Graph
@@ -196,6 +196,7 @@ class LocalEngine:
         note_run(signature)
         planned = await self.state.plans.plan(signature)
         programs = await self.state.plans.programs(planned, "streamed")
+        self.state.check_open()
         step = Streamed(self.state, planned.plan, programs)
         self._partial.add(step)
         step.runner.add_done_callback(lambda runner: self._partial.discard(step))
@@ -241,7 +242,8 @@ class LocalEngine:
     async def close(self) -> None:
         """End all runs with CancelledError, and release state and threads."""
         try:
-            await self.state.abort(errors.CancelledError("the session was closed while the run went on"))
+            self.state.is_closed = True
+            await self.state.abort(closed_meanwhile())
             await self._stop_partial_runs()
         finally:
             await self.state.close()

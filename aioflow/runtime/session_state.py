@@ -13,7 +13,7 @@ import numpy as np
 from aioflow import errors
 from aioflow.config import Config
 from aioflow.devices import blas
-from aioflow.devices.cpu import Threads
+from aioflow.devices.cpu import Threads, closed_meanwhile
 from aioflow.devices.device import HERE, Device, local_devices
 from aioflow.devices.memory import MemoryUse
 from aioflow.files.filesystem import FILES, Files
@@ -90,6 +90,8 @@ class SessionState:
         self.files: Final = FILES if config.file_roots is None else Files(config.file_roots)
         self.steps: dict[Running, None] = {}
         self.step_count = 0
+        self.is_closed = False
+        """Whether it is being closed, or was: no step begins."""
         self.light: Any = None
         """The step that light runs are, once there has been one."""
         self.observer: RunObserver | None = None
@@ -150,6 +152,11 @@ class SessionState:
         """Let the loop turn if inline work has used up its slice of time."""
         if self.slice.used_up():
             await asyncio.sleep(0)
+
+    def check_open(self) -> None:
+        """CancelledError if the session was closed since the run began."""
+        if self.is_closed:
+            raise closed_meanwhile()
 
     async def abort(self, error: errors.OpError) -> None:
         """End every step with `error`, and wait up to `Config(close_timeout=)` seconds until all have ended.

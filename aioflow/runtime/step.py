@@ -313,7 +313,8 @@ class Step:
             self._task.cancel()
 
     def __enter__(self) -> None:
-        """The caller's task runs it from here on."""
+        """The caller's task runs it from here on. CancelledError if the session was closed meanwhile."""
+        self._state.check_open()
         task = self._task = asyncio.current_task()
         assert task is not None
         self._cancelling = task.cancelling()

@@ -12,6 +12,7 @@ from aioflow.checkpoint import (
     Checkpoint,
     Draft,
     Retention,
+    damaged_checkpoints,
     delete_checkpoint,
     import_safetensors,
     last_checkpoints,
@@ -39,6 +40,22 @@ def test_the_newest_is_the_one_saved_last_that_is_whole(tmp_path):
     (tmp_path / "best" / "model-00001-of-00001.safetensors").unlink()
     write_pointer(tmp_path, [f"{tmp_path}/c-9", f"{tmp_path}/c-2"])
     assert latest_checkpoint(tmp_path) == f"{tmp_path}/c-10"
+
+
+def test_damaged_checkpoints_are_those_with_a_part_that_no_draft_has_left(tmp_path):
+    parts = "manifest.json", "model-00001-of-00001.safetensors", "model.safetensors.index.json"
+    for number, part in enumerate(parts):
+        save(tmp_path / f"c-{number}", STATE)
+        (tmp_path / f"c-{number}" / part).unlink()
+    for name in ("c-3", "c-4", "other-1"):
+        save(tmp_path / name, STATE)
+    for name in ("c-3", "other-1"):
+        (tmp_path / name / "manifest.json").write_bytes(bytes(9))
+    Draft(tmp_path / "c-5", "t").write_shard(0, 1, STATE)
+    (tmp_path / "c-6").write_text("mine")
+    (tmp_path / "c-7").mkdir()
+    assert damaged_checkpoints(tmp_path, "c") == [f"{tmp_path}/c-{number}" for number in range(4)]
+    assert damaged_checkpoints(tmp_path / "nowhere", "c") == []
 
 
 def test_what_else_lies_there_is_no_checkpoint(tmp_path):

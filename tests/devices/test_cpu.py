@@ -1,5 +1,6 @@
 """The CPU's threads: which of them work goes to, and what becomes of it."""
 
+import asyncio
 import gc
 import threading
 import weakref
@@ -7,7 +8,8 @@ from concurrent.futures import wait
 
 import pytest
 
-from aioflow.devices.cpu import Cores, ThreadPool
+from aioflow import errors
+from aioflow.devices.cpu import Cores, ThreadPool, Threads
 
 
 @pytest.fixture
@@ -67,6 +69,27 @@ def test_shut_down_it_makes_the_calls_that_wait_or_drops_them():
         pool.shutdown()
         assert busy.done()
         assert waiting.cancelled() == drop
+
+
+@pytest.mark.real
+async def test_the_end_of_threads_waits_for_functions_that_run_and_fails_those_that_have_not_begun():
+    threads, begun, end, withdrawn = Threads("ending", 1), threading.Event(), threading.Event(), []
+    running = asyncio.create_task(threads.run(lambda: (begun.set(), end.wait()), "running"))
+    await asyncio.to_thread(begun.wait)
+    queued = [asyncio.create_task(threads.run(int, str(number), lambda: withdrawn.append(1))) for number in range(3)]
+    await asyncio.sleep(0)
+    queued[0].cancel()
+    closing = asyncio.create_task(threads.close(600))
+    ends = await asyncio.gather(*queued, return_exceptions=True)
+    assert list(map(type, ends)) == [asyncio.CancelledError, errors.CancelledError, errors.CancelledError]
+    assert len(withdrawn) == 3
+    assert not closing.done()
+    assert threads.detached == []
+    end.set()
+    assert await running == (None, True)
+    assert await closing == []
+    with pytest.raises(errors.CancelledError, match="closed"):
+        await threads.run(int, "late")
 
 
 class Lost(Exception):

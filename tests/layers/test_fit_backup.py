@@ -1,6 +1,7 @@
 """Interrupted trainings that go on from a backup."""
 
 import contextlib
+import shutil
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import aioflow as af
 from aioflow import layers
 from aioflow.layers import callbacks
 from aioflow.layers.batches import GivenBatches
+from aioflow.layers.training_state import encode
 from tests.layers.by_hand import X, Y, pairs
 
 pytestmark = pytest.mark.usefixtures("graph")
@@ -151,6 +153,60 @@ async def test_a_backup_beyond_the_data_is_refused_unless_training_has_ended(tmp
     assert epochs == []
     for one, other in zip(once, again, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def remembering(folder):
+    """Callbacks that remember, and what each shall remember in the end."""
+    early = callbacks.EarlyStopping("loss", patience=3, min_delta=0.05, restore_best_weights=True)
+    plateau = callbacks.ReduceLROnPlateau("loss", patience=1, min_delta=0.05, cooldown=1)
+    best = callbacks.ModelCheckpoint(folder / "best.safetensors", "loss", save_best_only=True, save_freq=5)
+    return [early, plateau, best, callbacks.CSVLogger(folder / "log.csv")]
+
+
+@pytest.mark.parametrize(("at", "save_freq"), [((4, 1), "epoch"), ((4, 4), 3)])
+async def test_callbacks_go_on_from_a_backup_with_what_they_remember(at, save_freq, tmp_path):
+    async def trained(name, *more):
+        (folder := tmp_path / name).mkdir(exist_ok=True)
+        with af.Graph().as_default():
+            model, told = with_dropout(), remembering(folder)
+            async with model:
+                history = await model.fit(X, Y, 8, 9, 0, [*told, *more], shuffle=False)
+                files = [(folder / name).read_bytes() for name in ("log.csv", "best.safetensors")]
+                states = [each.backup_state() for each in told]
+                return history.epoch, history.history, states, files, await model.get_weights()
+
+    epochs, expected, states, files, weights = await trained("whole")
+    assert len(set(expected["learning_rate"])) > 1
+    assert len(epochs) < 9
+    with pytest.raises(Interrupted):
+        await trained("parts", callbacks.BackupAndRestore(tmp_path / "backup", save_freq), interrupting(*at))
+    backup = callbacks.BackupAndRestore(tmp_path / "backup", save_freq)
+    went_on, history, again, same, found = await trained("parts", backup)
+    assert (went_on, history) == (epochs[4:], {name: values[4:] for name, values in expected.items()})
+    assert same == files
+    assert encode(again) == encode(states)
+    for one, other in zip(found, weights, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("older", [False, True])
+async def test_a_damaged_backup_is_told_before_training_begins(older, tmp_path):
+    backup = callbacks.BackupAndRestore(tmp_path, delete_checkpoint=False)
+
+    async def trained(*more):
+        with af.Graph().as_default():
+            async with with_dropout() as model:
+                return (await model.fit(X, Y, 8, 3, 0, [backup, *more])).epoch
+
+    with pytest.raises(Interrupted):
+        await trained(interrupting(1, 2))
+    if older:
+        shutil.copytree(tmp_path / "backup-1", tmp_path / "backup-2")
+    (tmp_path / ("backup-2" if older else "backup-1") / "manifest.json").unlink()
+    with pytest.raises(af.errors.DataLossError, match=r"the backup '.*backup-.' is damaged or incomplete: delete it"):
+        await trained()
+    shutil.rmtree(tmp_path / ("backup-2" if older else "backup-1"))
+    assert await trained() == ([1, 2] if older else [0, 1, 2])
 
 
 async def test_two_backups_of_one_training_are_refused(tmp_path):

@@ -1,5 +1,6 @@
-"""Variables whose values are in memory that another process lends: they are kept without a copy, and never changed."""
+"""Variables whose values another process lends, or has sent: they are kept without a copy, and never changed."""
 
+import math
 import mmap
 import os
 import weakref
@@ -8,14 +9,17 @@ import numpy as np
 import pytest
 
 import aioflow as af
+from aioflow.resources.buffers import BUFFERS
 from aioflow.resources.containers import VariableState
+from aioflow.resources.variable_memory import VECTOR
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import Spec, TensorShape
 from aioflow.tensors.lent_memory import LentMemory, can_be_kept
+from aioflow.tensors.received_memory import fix
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="this system has no memory that is lent")
 
-LENGTH = 1 << 12
+LENGTH = 1 << 16
 """Floats."""
 
 
@@ -32,10 +36,24 @@ def lend():
     return memory.view(np.float32), owner
 
 
+def receive(shape=(LENGTH,)):
+    """An array over received memory, and a view from the time when it was filled."""
+    memory = BUFFERS.take(4 * math.prod(shape))
+    filled = np.asarray(memory.base.base).view(np.float32)
+    filled[:] = np.arange(len(filled))
+    return fix(memory.view(np.float32).reshape(shape)), filled
+
+
+@pytest.fixture(params=[lend, receive])
+def made(request):
+    """A function that makes an array over such memory, and another view of it."""
+    return request.param
+
+
 @pytest.fixture
-def lent():
-    """(the array over lent memory, the owner's view of it)."""
-    return lend()
+def lent(made):
+    """(the array over lent or received memory, another view of it)."""
+    return made()
 
 
 def state():
@@ -62,6 +80,22 @@ def test_memory_that_someone_may_write_to_is_copied(lent):
     file.flags.writeable = False  # its owner may make it writable again
     assert not can_be_kept(file)
     assert state().assign(file) is not file
+
+
+def test_received_memory_that_its_user_may_write_to_is_copied():
+    value = BUFFERS.take(4 * LENGTH).view(np.float32)
+    value.flags.writeable = False  # as the user of a session may do for a while
+    assert not can_be_kept(value)
+    assert fix(value.copy()).flags.writeable
+    assert can_be_kept(fix(value))
+
+
+def test_received_weights_of_long_rows_are_kept_only_where_products_with_them_are_fast():
+    for _ in range(20):
+        value = receive((LENGTH // 512, 512))[0]
+        is_fast = value.ctypes.data % VECTOR == VECTOR // 2
+        variable = VariableState("v", Spec(dtypes.float32, TensorShape([None, 512])))
+        assert np.shares_memory(variable.assign(value), value) is is_fast
 
 
 @pytest.mark.parametrize("times", [1, 2, 5])
@@ -95,8 +129,8 @@ def test_a_drafted_change_never_uses_the_memory(lent, times):
     np.testing.assert_array_equal(lent[1], np.arange(LENGTH))
 
 
-def test_the_memory_of_an_old_value_is_not_used_again():
-    value, owner = lend()
+def test_the_memory_of_an_old_value_is_not_used_again(made):
+    value, owner = made()
     variable = state()
     variable.assign(value)
     del value
@@ -113,9 +147,9 @@ def test_the_memory_of_an_old_value_is_not_used_again():
     np.testing.assert_array_equal(owner, np.arange(LENGTH))
 
 
-def test_the_loan_ends_when_the_value_is_replaced_or_changed():
+def test_the_loan_ends_when_the_value_is_replaced_or_changed(made):
     for replace in (True, False):
-        value, _ = lend()
+        value = made()[0]
         variable, ended = state(), []
         weakref.finalize(value.base, ended.append, True)
         variable.assign(value)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import aioflow as af
+from aioflow.runtime import plan_cache
 from aioflow.testing import Gate, no_leaks, no_pending_tasks
 from tests.support.doubles import failing, gated, heavy, light, waiting
 from tests.support.scale import amount, some
@@ -509,8 +510,7 @@ async def test_cancelling_work_on_a_thread_returns_at_once_and_detaches_it(graph
         assert "busy" in kernel or "assign" in kernel
         assert await session.run(v) == 1.0
         go_on.set()
-        await session._state.compute._idle.wait()
-        assert session.detached_kernels == []
+        await session._state.compute.drained()
         assert await session.run(v) == 1.0  # it ended, and what it made was not committed
 
 
@@ -534,6 +534,49 @@ async def test_close_waits_for_a_detached_kernel(graph):
     go_on.set()
     await closing
     assert ended == [True]
+
+
+def runs_of(graph):
+    """Runs that wait before their step begins, or after its end: for a plan, feeds, turns of the loop, or copies."""
+    x, large = af.placeholder(af.float32, [None], name="x"), np.ones(1 << 19)
+    v = af.Variable(np.ones(1 << 19, np.float32))
+    total = af.reduce_sum(x) * v[0]
+    return {
+        "converting feeds": lambda session: session.run(total, {x: large}),
+        "planning": lambda session: session.run(total, {x: [1.0]}),
+        "a turn of the loop": lambda session: session.run(total, {x: [2.0]}),
+        "copying fetched values": lambda session: session.run([v, total], {x: [3.0]}),
+    }
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("waits", ["converting feeds", "planning", "a turn of the loop", "copying fetched values"])
+async def test_close_ends_runs_that_wait_outside_of_their_step(graph, waits, monkeypatch):
+    run, busy, begun = runs_of(graph)[waits], threading.Event(), threading.Event()
+    session = af.Session(graph=graph, config=af.Config(compute_threads=1))
+    await session.run(af.global_variables_initializer())
+    state = session._state
+    if waits == "planning":
+        monkeypatch.setattr(plan_cache, "LONG_PLAN", 0)
+    else:
+        await run(session)
+    if waits == "a turn of the loop":
+        monkeypatch.setattr(type(state.slice), "used_up", lambda self: True)
+    other = asyncio.create_task(state.compute.run(lambda: (begun.set(), busy.wait()), "other work"))
+    await asyncio.to_thread(begun.wait)
+    runs = [asyncio.create_task(run(session)) for _ in range(3)]
+    if waits != "a turn of the loop":
+        await asyncio.sleep(0)
+        assert len(state.compute._jobs) == 4
+    closing = asyncio.create_task(session.close())
+    for each in runs:
+        with pytest.raises(af.errors.CancelledError, match="the session was closed while the run went on"):
+            await each
+        assert not each.cancelling()
+    assert not closing.done()
+    busy.set()
+    await closing
+    assert other.done()
 
 
 @pytest.mark.real

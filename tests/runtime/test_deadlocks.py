@@ -460,4 +460,4 @@ async def test_a_heavy_region_on_a_thread_is_reported_with_operation_and_iterati
         assert f"was computing {wait.operation!r} (test_light) {wait.iteration} on" in caught.value.__notes__[0]
         assert len(session.detached_kernels) == 1
         go_on.set()
-        await session._state.compute._idle.wait()
+        await session._state.compute.drained()

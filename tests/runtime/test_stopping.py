@@ -115,8 +115,7 @@ async def arrived(kernels, run):
 async def at_rest(local):
     """Wait until no kernel runs on a compute thread."""
     for device in local.devices:
-        while device.compute.detached:
-            await device.compute._idle.wait()
+        await device.compute.drained()
 
 
 async def no_steps(local):

@@ -317,10 +317,14 @@ class Link:
         self.received += len(frame)
         self._take(self._assembler.feed, frame)
 
-    def shared_received(self, memory: AnyArray) -> None:
-        """All of them are in shared memory."""
-        self.received += self._assembler.raw_expected
-        self._take(self._assembler.adopt, memory)
+    def shared_received(self, frame: Frame, memory: AnyArray) -> None:
+        """A frame has come, and all bytes that follow it are in shared memory."""
+        self._take(self._adopt, (frame, memory))
+
+    def _adopt(self, came: tuple[Frame, AnyArray]) -> Envelope | None:
+        message, nbytes = self._assembler.adopt(*came)
+        self.received += len(came[0]) + nbytes
+        return message
 
     def _take(self, assemble: Callable[[T], Envelope | None], what: T) -> None:
         """Hand the owner the message that is whole now, if there is one."""

@@ -76,8 +76,8 @@ class FrameReceiver(Protocol):
     def frame_received(self, frame: Frame) -> None:
         """A frame has come, or the next raw bytes. Their memory is the channel's again afterwards."""
 
-    def shared_received(self, memory: AnyArray) -> None:
-        """The raw bytes that follow have come all at once, in shared memory, each value at a multiple of 64 bytes.
+    def shared_received(self, frame: Frame, memory: AnyArray) -> None:
+        """A frame has come, and in shared memory all raw bytes that follow it, each value at a multiple of 64 bytes.
 
         The peer's memory is lent as long as an array uses it.
         """
@@ -158,7 +158,7 @@ class _One:
     def buffer_updated(self, nbytes: int) -> None:
         """Nothing is."""
 
-    def shared_received(self, memory: AnyArray) -> None:
+    def shared_received(self, frame: Frame, memory: AnyArray) -> None:
         """Its frame is no head of values."""
 
     def frame_received(self, frame: Frame) -> None:

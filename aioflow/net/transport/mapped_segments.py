@@ -5,6 +5,7 @@ segment. This process gives the segment back to its owner only after the third p
 cannot change the memory before. If the third process is lost, the owner is told to discard the segment.
 """
 
+import atexit
 import fcntl
 import mmap
 import os
@@ -19,6 +20,24 @@ from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.lent_memory import LentMemory
 
 _GET_SEALS: Final = 1034
+_READ_WRITE: Final = mmap.PROT_READ | mmap.PROT_WRITE
+
+
+class _Watch(weakref.ref[AnyArray]):
+    """A reference to lent bytes, with the function that ends the loan. `weakref.finalize` takes five times as long."""
+
+    __slots__ = ("release",)
+    release: Callable[[], Any]
+
+
+_WATCHES: Final[dict[int, _Watch]] = {}
+"""Those of all lent bytes. At the exit of the process no loan need be ended."""
+atexit.register(_WATCHES.clear)
+
+
+def _ended(watch: Any) -> None:
+    del _WATCHES[id(watch)]
+    watch.release()
 
 
 class Mapped(LendableSegment):
@@ -33,7 +52,8 @@ class Mapped(LendableSegment):
 
         Args:
             file: its descriptor.
-            private: whether this process may write to its view of the memory, which no other process sees.
+            private: whether this process may write to its views of the memory. Nothing else sees what it writes there:
+                no other process, and no other view.
             on_discard: called when the owner must not write to it again, since a lost process may still read it.
 
         Raises SharedMemoryError if the owner could shrink it: then to read it could kill this process.
@@ -43,7 +63,7 @@ class Mapped(LendableSegment):
                 raise SharedMemoryError("shared memory came that is not sealed")
             self.nbytes: Final = os.fstat(file).st_size
             if private:
-                self._map: mmap.mmap = mmap.mmap(file, self.nbytes, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
+                self._map: mmap.mmap = mmap.mmap(file, self.nbytes, mmap.MAP_PRIVATE, _READ_WRITE)
             else:
                 self._map = LentMemory(file, self.nbytes, mmap.MAP_SHARED, mmap.PROT_READ)
         except BaseException as error:
@@ -53,6 +73,9 @@ class Mapped(LendableSegment):
             raise
         weakref.finalize(self, os.close, file)
         self._file: Final = file
+        self._private: Final = private
+        self._viewed: Callable[[], AnyArray | None] = lambda: None
+        """The last view of a private mapping."""
         self.memory = np.frombuffer(self._map, np.uint8)
         self.key = id(self._map)
         self.start = address_of(self.memory)
@@ -64,8 +87,26 @@ class Mapped(LendableSegment):
 
     def view(self, start: int, nbytes: int, release: Callable[[], Any]) -> AnyArray:
         """Bytes of it. `release` is called, in any thread, when no array uses them any more."""
-        found: AnyArray = np.frombuffer(self._map, np.uint8, nbytes, start)
-        weakref.finalize(found, release).atexit = False
+        if self._viewed() is None:
+            found: AnyArray = np.frombuffer(self._map, np.uint8, nbytes, start)
+            self._view_begins(found)
+        else:
+            found = self._copy(start, nbytes)
+        watch = _Watch(found, _ended)
+        watch.release = release
+        _WATCHES[id(watch)] = watch
+        return found
+
+    def _view_begins(self, found: AnyArray) -> None:
+        """Bring the bytes of the owner back to pages that an earlier view may have written."""
+        if self._private:
+            self._map.madvise(mmap.MADV_DONTNEED)
+            self._viewed = weakref.ref(found)
+
+    def _copy(self, start: int, nbytes: int) -> AnyArray:
+        found, done = np.empty(nbytes, np.uint8), 0
+        while done < nbytes:
+            done += os.preadv(self._file, [found[done:]], start + done)
         return found
 
     # Lending it on

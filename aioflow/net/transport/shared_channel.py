@@ -2,7 +2,8 @@
 
 The frames are those of a websocket, unmasked, and four more:
 
-    SHARED      the number of a segment, where the values begin in it, their bytes, and whether the segment is new
+    SHARED      the number of a segment, where values begin in it, their bytes, whether the segment is new, and the
+                frame that announces the values
     RETURNED    numbers of segments: one loan of each has ended
     FORGOTTEN   numbers of segments that the owner has dropped
     DISCARDED   numbers of segments that the owner must drop: a lost process, to which the peer has lent them on, may
@@ -93,7 +94,6 @@ class SharedMemoryChannel(WebSocketChannel):
     def send_shared(self, head: Frame, piece: Piece) -> None:
         """Send a frame, and then lend the memory of the values that it announces."""
         self._check()
-        self._add(frames.BINARY, head)
         number, new = self._lent.lend(piece.segment)
         if new:
             for surplus in self._lent.surplus():
@@ -104,7 +104,7 @@ class SharedMemoryChannel(WebSocketChannel):
             except OSError:  # the peer is gone, or does not take what it was sent
                 self._transport.abort()
                 return
-        self._add(frames.SHARED, _RECORD.pack(number, piece.start, piece.nbytes, new))
+        self._add(frames.SHARED, _RECORD.pack(number, piece.start, piece.nbytes, new) + head)
         with contextlib.suppress(ClosedError):  # `lost` follows, which ends the loan
             self._leave()
 
@@ -155,9 +155,9 @@ class SharedMemoryChannel(WebSocketChannel):
             raise frames.FrameError(str(error)) from None
 
     def _shared(self, payload: Frame) -> None:
-        if len(payload) != _RECORD.size:
+        if len(payload) <= _RECORD.size:
             raise SharedMemoryError("a malformed record of shared memory came")
-        number, start, nbytes, new = _RECORD.unpack(payload)
+        number, start, nbytes, new = _RECORD.unpack_from(payload)
         if new:
             self._map(number)
         mapped = self._mapped.get(number)
@@ -165,7 +165,7 @@ class SharedMemoryChannel(WebSocketChannel):
             raise SharedMemoryError(f"{nbytes} bytes at {start} of segment {number} came, which are not there")
         memory = mapped.view(start, nbytes, functools.partial(self._loans.ended, number))
         if self._closed is None and self._receiver is not None:
-            self._receiver.shared_received(memory)
+            self._receiver.shared_received(payload[_RECORD.size :], memory)
 
     def _map(self, number: int) -> None:
         file = self._taken()

@@ -24,6 +24,7 @@ from aioflow.net.transport.channel import (
     Reason,
     Sharing,
 )
+from aioflow.net.transport.masking import key_maker, masked, masked_blocks
 from aioflow.net.wire.framing import Frame
 from aioflow.net.wire.limits import FRAME_SLICE
 
@@ -56,12 +57,12 @@ class WebSocketChannel(asyncio.BufferedProtocol):
         self._transport: Final = transport
         self._before: Final = transport.get_protocol()
         self._arrivals: Final = frames.FrameReader(longest, masks and not dialled, opcodes)
-        self._masks: Final = masks and dialled
+        self._new_key: Final = key_maker(transport) if masks and dialled else bytes
         self._release: Final = release
         self._poll: Final = poll
         self._receiver: FrameReceiver | None = None
-        self._direct = False
-        """Whether received bytes go straight to the memory of their value."""
+        self._direct: memoryview | None = None
+        """The memory of their value, to which received bytes go straight, if they do."""
         self._late: float | None = None
         """When others should run; None if nothing has come since they did."""
         self._behind = False
@@ -125,13 +126,14 @@ class WebSocketChannel(asyncio.BufferedProtocol):
 
     def _add(self, opcode: int, payload: Frame) -> None:
         """Let a short frame wait for `_leave`. A long one is written, after those that wait."""
-        head, payload = frames.frame(opcode, payload, self._masks)
-        self._unsent.append(head)
+        key = self._new_key()
+        self._unsent.append(frames.frame_head(opcode, len(payload), key))
         if len(payload) > _JOINED:
             self._leave()
-            self._give(payload)
+            for block in masked_blocks(payload, key):
+                self._give(block)
         else:
-            self._unsent.append(bytes(payload))
+            self._unsent.append(bytes(masked(payload, key)))
 
     def _leave(self) -> None:
         """Write the waiting frames at once: each write is a call of the system, and may wake the peer."""
@@ -200,12 +202,11 @@ class WebSocketChannel(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the memory for the next bytes."""
-        space = None
+        self._direct = None
         if self._arrivals.left and self._receiver is not None:
             wants = self._arrivals.wants
-            space = self._receiver.get_buffer(wants) if wants else None
-        self._direct = space is not None
-        return self._arrivals.room() if space is None else space
+            self._direct = self._receiver.get_buffer(wants) if wants else None
+        return self._arrivals.room() if self._direct is None else self._direct
 
     def buffer_updated(self, nbytes: int) -> None:
         """So much has come."""
@@ -213,11 +214,12 @@ class WebSocketChannel(asyncio.BufferedProtocol):
             self._poll.received()
         if nbytes > _QUICK:
             self._begin_turn()
-        if not self._direct:
+        direct, self._direct = self._direct, None
+        if direct is None:
             self._arrivals.add(nbytes)
             self._tell()
         elif self._receiver is not None:
-            self._arrivals.add_elsewhere(nbytes)
+            self._arrivals.add_elsewhere(direct[:nbytes])
             self._receiver.buffer_updated(nbytes)
             self._rest()
 

@@ -1,12 +1,12 @@
 """Encodes and decodes the frames of a websocket after its handshake [RFC 6455 sections 5.2 and 5.3]."""
 
-import os
 import struct
 from collections.abc import Callable, Container
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from aioflow.net.transport.masking import ZERO, unmask
 from aioflow.net.wire.framing import Frame
 
 CONTINUATION: Final = 0
@@ -33,8 +33,6 @@ _LONG: Final = struct.Struct(">BBQ")
 _WHOLE_BINARY: Final = _FINAL | BINARY
 _TWO_BYTES: Final = 126
 """Stands for a length in the two bytes that follow."""
-_SMALL: Final = 256
-"""Bytes that are masked as one number: for so few, NumPy takes longer."""
 
 
 class FrameError(Exception):
@@ -49,7 +47,7 @@ class Head(NamedTuple):
         final: whether the frame ends a message.
         start: where the payload begins.
         end: where the payload ends.
-        mask: the mask of the payload; empty for none.
+        mask: the key that masks the payload; empty for none, and for one that changes nothing.
     """
 
     opcode: int
@@ -91,35 +89,20 @@ def head_at(
     start += 4
     if end < start:
         return None
-    return Head(opcode, final, start, start + nbytes, bytes(data[start - 4 : start]))
+    key = bytes(data[start - 4 : start])
+    return Head(opcode, final, start, start + nbytes, b"" if key == ZERO else key)
 
 
-def masked(data: Frame, mask: bytes) -> Frame:
-    """`data`, masked or unmasked with these 4 bytes."""
-    nbytes = len(data)
-    if nbytes <= _SMALL:
-        repeated = mask * (nbytes // 4 + 1)
-        number = int.from_bytes(data, "little") ^ int.from_bytes(repeated[:nbytes], "little")
-        return number.to_bytes(nbytes, "little")
-    found = np.empty(-(-nbytes // 4), "<u4")
-    found.view(np.uint8)[:nbytes] = np.frombuffer(data, np.uint8)
-    np.bitwise_xor(found, np.frombuffer(mask, "<u4"), out=found)
-    return found.view(np.uint8)[:nbytes].data
-
-
-def frame(opcode: int, data: Frame, mask: bool) -> tuple[bytes, Frame]:
-    """Return the head and the payload of a whole frame. The end that dialled must `mask`."""
-    nbytes, flag = len(data), _MASKED if mask else 0
+def frame_head(opcode: int, nbytes: int, key: bytes) -> bytes:
+    """The head of a whole frame. `key` masks the payload; it is empty for none."""
+    flag = _MASKED if key else 0
     if nbytes <= _LONGEST_CONTROL:
         head = bytes((_FINAL | opcode, flag | nbytes))
     elif nbytes < 1 << 16:
         head = _SHORT.pack(_FINAL | opcode, flag | 126, nbytes)
     else:
         head = _LONG.pack(_FINAL | opcode, flag | 127, nbytes)
-    if not mask:
-        return head, data
-    key = os.urandom(4)
-    return head + key, masked(data, key)
+    return head + key
 
 
 # Reading
@@ -177,11 +160,13 @@ class FrameReader:
     @property
     def wants(self) -> int:
         """So many bytes that come next are all of one frame, to be read elsewhere and counted by `add_elsewhere`."""
-        return 0 if self._mask or self.at < self.filled else self.left
+        return 0 if self.at < self.filled else self.left
 
-    def add_elsewhere(self, nbytes: int) -> None:
-        """So many of them were."""
-        self.left -= nbytes
+    def add_elsewhere(self, data: memoryview) -> None:
+        """These are some of them. They are unmasked there."""
+        self.left -= len(data)
+        if self._mask:
+            self._mask = unmask(data, self._mask)
 
     def take_short(self) -> Frame | None:
         """The payload of the next frame, if the frame is whole, short, unmasked and BINARY, as most are; else None.
@@ -215,11 +200,13 @@ class FrameReader:
             return None
         if head.end <= self.filled:
             self.at = head.end
-            payload: Frame = self._memory[head.start : head.end]
-            return self._whole(head, masked(payload, head.mask) if head.mask else payload)
+            payload = self._memory[head.start : head.end]
+            if head.mask:
+                unmask(payload, head.mask)
+            return self._whole(head, payload)
         if head.opcode == BINARY and head.final and self._parts is None and head.end - head.start <= raw():
             self.at, self.left, self._mask = head.start, head.end - head.start, head.mask
-            self._most = _READ if head.mask else _READ_HEAD
+            self._most = _READ_HEAD
             return self._take_part()
         return None
 
@@ -230,10 +217,9 @@ class FrameReader:
         if not nbytes:
             return None
         self.left -= nbytes
-        part: Frame = self._memory[start : self.at]
+        part = self._memory[start : self.at]
         if self._mask:
-            part, turn = masked(part, self._mask), nbytes % 4
-            self._mask = self._mask[turn:] + self._mask[:turn] if self.left else b""
+            self._mask = unmask(part, self._mask)
         return BINARY, part
 
     def _whole(self, head: Head, payload: Frame) -> tuple[int, Frame]:

@@ -220,13 +220,23 @@ class Assembler:
         self._current.buffer_updated(nbytes)
         return self._came(self._current, nbytes)
 
-    def adopt(self, memory: AnyArray) -> Envelope | None:
-        """All raw bytes that follow have come at once, each value at a multiple of 64 bytes. Returns as `feed` does."""
-        stream = self._current
-        if stream is None or stream.left != self._follows or not stream.adopt(memory):
+    def adopt(self, frame: Frame, memory: AnyArray) -> tuple[Envelope | None, int]:
+        """Add a frame, and all bytes that follow it, each value at a multiple of 64 bytes in this memory.
+
+        Returns the message as `feed` does, and the number of the bytes.
+        """
+        announced = None if self._current is not None else received(frame, self._limits)
+        if not isinstance(announced, Announcement) or announced.nbytes != announced.header.follows:
             raise ProtocolError(f"{len(memory)} bytes of shared memory came where they do not belong")
-        stream.left = 0
-        return self._came(stream, self._follows)
+        key = announced.header.id, announced.is_answer
+        self.received += self._charge(announced, key)
+        starts, nbytes = offsets([value.nbytes for value in announced.values])
+        if nbytes != len(memory):
+            raise ProtocolError(f"{len(memory)} bytes of shared memory came for values that take {nbytes}")
+        for value, start in zip(announced.values, starts, strict=True):
+            value.place(memory[start : start + value.nbytes])
+        message = _envelope(announced)
+        return message if self._receiver.admits(announced, key) else None, announced.nbytes
 
     def _came(self, stream: "_Stream", nbytes: int) -> Envelope | None:
         self._follows -= nbytes
@@ -289,6 +299,17 @@ class Assembler:
 
     def _begin(self, announced: Announcement) -> "_Stream":
         key = announced.header.id, announced.is_answer
+        charge = self._charge(announced, key)
+        announced.check()
+        self._charged += charge
+        stream = self._streams[key] = _Stream(key, announced.nbytes, charge, self._receiver)
+        if self._receiver.admits(announced, key):
+            stream.announced = announced
+        stream.fill(announced.inline)
+        return stream
+
+    def _charge(self, announced: Announcement, key: StreamKey) -> int:
+        """The bytes of the window that a new message takes. ProtocolError if it may not come now."""
         charge = self._limits.charge(announced.nbytes)
         if key in self._streams:
             raise ProtocolError(f"message {key[0]} was announced twice")
@@ -299,13 +320,7 @@ class Assembler:
             )
         if len(self._streams) >= self._limits.requests:
             raise ProtocolError(f"more than {self._limits.requests} messages were announced at a time")
-        announced.check()
-        self._charged += charge
-        stream = self._streams[key] = _Stream(key, announced.nbytes, charge, self._receiver)
-        if self._receiver.admits(announced, key):
-            stream.announced = announced
-        stream.fill(announced.inline)
-        return stream
+        return charge
 
     def _end(self, stream: "_Stream") -> Envelope | None:
         del self._streams[stream.key]
@@ -346,18 +361,6 @@ class _Stream:
                 self.announced = None
                 memory = []
         return [one for one in reversed(memory) if len(one)]
-
-    def adopt(self, memory: AnyArray) -> bool:
-        """The values lie in this memory. False if it has another size, or bytes of them came before."""
-        if self.announced is None:
-            return True
-        if self._memory is not None:
-            return False
-        self._memory = []
-        starts, nbytes = offsets([value.nbytes for value in self.announced.values])
-        for value, start in zip(self.announced.values, starts, strict=True):
-            value.place(memory[start : start + value.nbytes])
-        return nbytes == len(memory)
 
     def fill(self, data: Frame) -> None:
         """The next bytes."""

@@ -55,13 +55,41 @@ async def test_a_loop_sleeps_after_a_long_wait_and_polls_after_a_short_one(poll,
 async def test_each_message_prolongs_the_polling_by_one_loop(poll, processor):
     poll.received()
     poll.received()
-    assert processor.turns == 0
-    await asyncio.sleep(0)
+    for _ in range(3):
+        await asyncio.sleep(0)
     assert processor.turns == 1
     poll.received()
     poll.sent()
     await asleep()
     assert processor.turns in (11, 12)
+
+
+async def test_what_a_message_has_started_runs_before_the_processor_is_left(poll, processor):
+    poll.received()
+    for _ in range(3):
+        poll.received()
+        turns, done = processor.turns, []
+        asyncio.get_running_loop().call_soon(done.append, processor)
+        await asyncio.sleep(0)
+        assert (done, processor.turns) == ([processor], turns)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+
+async def test_what_has_come_meanwhile_is_read_before_the_processor_is_left_again(processor):
+    read = []
+
+    def leave():
+        processor.leave()
+        turns = processor.turns
+        asyncio.get_running_loop().call_later(0, lambda: read.append(processor.turns - turns))
+
+    poll = BusyPoll(leave)
+    poll.clock = lambda: processor.now
+    poll.received()
+    poll.received()
+    await asleep()
+    assert read == [0] * processor.turns
 
 
 async def test_a_loop_polls_for_the_answer_to_a_late_message_if_the_last_one_came_soon(poll, processor):

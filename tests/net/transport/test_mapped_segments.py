@@ -27,6 +27,27 @@ def test_a_task_reads_and_never_writes_and_a_client_writes_for_itself():
         os.ftruncate(one.fileno(), 10)
 
 
+@pytest.mark.parametrize("start", [0, 64, 5000])
+def test_each_view_of_a_client_has_the_bytes_of_the_owner_whatever_it_wrote_to_other_views(start):
+    one, ended, count = Segment(MIB), [], MIB - start
+    mapped = Mapped(os.dup(one.fileno()), True, list)
+    for number in range(1, 5):
+        one.memory[:] = number
+        views = [mapped.view(start, count, lambda: ended.append(1)) for _ in range(number)]
+        for at, view in enumerate(views):
+            assert view.tobytes() == bytes([number]) * count
+            view[at::99] = 100 + at
+        del view
+        assert [view[at] for at, view in enumerate(views)] == [100 + at for at in range(number)]
+        part = views[0][::99][1:]
+        views.clear()
+        assert mapped.view(0, MIB, list).tobytes() == bytes([number]) * MIB
+        assert part.tolist() == [100] * len(part)
+        del part
+    assert len(ended) == 10
+    assert one.memory.tobytes() == bytes([4]) * MIB
+
+
 def test_the_loan_ends_with_the_last_array():
     one, ended = Segment(MIB), []
     mapped = Mapped(os.dup(one.fileno()), False, list)

@@ -210,6 +210,22 @@ async def test_a_client_may_write_to_its_values_and_a_task_may_not():
         assert not (await peer.request(echo(np.ones(MIB, np.uint8)))).values[0].flags.writeable
 
 
+async def test_what_a_client_writes_to_a_value_is_in_no_other_value():
+    async with meeting(network(private=True), network(), ANYWHERE, Echo()) as (peer, _):
+        kept = []
+        for number in range(20):
+            value, other = (await peer.request(echo(np.full(MIB, number, np.uint8), np.ones(MIB + 1, np.uint8)))).values
+            assert is_shared(value)
+            assert value.tolist() == [number] * MIB
+            assert other.tolist() == [1] * (MIB + 1)
+            value += 100
+            other[::5000] = 0
+            if number >= 9:
+                kept.append(value)
+            del value, other
+        assert [int(value[-1]) for value in kept] == [number + 100 for number in range(9, 20)]
+
+
 async def test_values_outlive_the_connection():
     async with meeting(network(), network(), ANYWHERE, Echo()) as (peer, _):
         value = (await peer.request(echo(np.arange(MIB)))).values[0]
@@ -394,7 +410,8 @@ class Taker:
     def frame_received(self, frame):
         assert bytes(frame) == b"head"
 
-    def shared_received(self, memory):
+    def shared_received(self, frame, memory):
+        assert bytes(frame) == b"head"
         self.shared += 1
         if self.kept is not None:
             self.kept.append(memory)
@@ -410,12 +427,12 @@ def piece_of(few, segment):
 # A peer that breaks the rules
 
 
-def shared(number, nbytes, new, start=0):
-    return framed(frames.SHARED, struct.pack("<IQQ?", number, start, nbytes, new))
+def shared(number, nbytes, new, start=0, head=b"head"):
+    return framed(frames.SHARED, struct.pack("<IQQ?", number, start, nbytes, new) + head)
 
 
 def framed(opcode, payload):
-    return b"".join(frames.frame(opcode, payload, mask=False))
+    return frames.frame_head(opcode, len(payload), b"") + payload
 
 
 HOSTILE = {
@@ -427,6 +444,7 @@ HOSTILE = {
     "no bytes": ([shared(0, 0, True)], True),
     "a number twice": ([shared(0, 10, True), shared(0, 10, True)], True),
     "a short record": ([framed(frames.SHARED, b"123")], False),
+    "a record without a frame": ([shared(0, 10, True, head=b"")], True),
     "a return of nothing": ([framed(frames.RETURNED, bytes(4))], False),
     "a list that is cut": ([framed(frames.RETURNED, bytes(5))], False),
     "a list of forgotten ones that is cut": ([framed(frames.FORGOTTEN, bytes(3))], False),

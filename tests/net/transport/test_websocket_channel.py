@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import os
 
 import pytest
 from hypothesis import example, given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from aioflow.net.transport import websocket_frames as frames
 from aioflow.net.transport.channel import LOST, NORMAL, VIOLATION, ClosedError, Reason, receive
+from aioflow.net.transport.masking import masked
 from aioflow.net.transport.websocket_channel import WebSocketChannel
 
 LONGEST = 5000
@@ -16,8 +18,9 @@ SIZES = st.sampled_from([0, 1, 125, 126, 256, 257, 3001, LONGEST])
 
 
 def packed(opcode, payload, *, mask, final=True):
-    head, payload = frames.frame(opcode, payload, mask)
-    return bytes([head[0] & (0xFF if final else 0x7F)]) + head[1:] + bytes(payload)
+    key = os.urandom(4) if mask else b""
+    head = frames.frame_head(opcode, len(payload), key)
+    return bytes([head[0] & (0xFF if final else 0x7F)]) + head[1:] + bytes(masked(payload, key))
 
 
 def content(nbytes, start=0):
@@ -37,6 +40,7 @@ class Transport(asyncio.Transport):
     """Keeps what is written."""
 
     def __init__(self):
+        super().__init__({"sockname": ("10.0.0.7", 1), "peername": ("10.0.0.8", 2)})
         self.written = b""
         self.writes = 0
         self.paused = False
@@ -143,7 +147,7 @@ def head_of(written):
 
 def unmasked(written):
     head = head_of(written)
-    return bytes(frames.masked(written[head.start : head.end], head.mask))
+    return bytes(masked(written[head.start : head.end], head.mask))
 
 
 CUTS = st.lists(st.integers(0, 1 << 20), max_size=8)

@@ -129,13 +129,47 @@ def test_what_is_abandoned_is_thrown_away_and_frees_the_window():
     assert found.received == 1 << 20
 
 
-def test_shared_memory_of_an_abandoned_message_is_thrown_away_too():
-    found = assembler()
-    message = Outgoing(Envelope(1, TensorSent((0,), (array(1 << 20),))), LIMITS)
-    found.feed(message.head(None, 1 << 20))
-    found.abandon((1, True))
-    assert found.adopt(np.zeros(1 << 20, np.uint8)) is None
+def head(*values):
+    message = Outgoing(Envelope(1, TensorSent(tuple(range(len(values))), values)), LIMITS)
+    return message.head(None, message.nbytes)
+
+
+def test_values_in_shared_memory_are_views_of_it_and_take_as_much_of_the_window_as_raw_bytes():
+    found, memory = assembler(), array(100_032 + 200_000)
+    message, nbytes = found.adopt(head(array(100_001), array(200_000)), memory)
+    one, other = message.message.values
+    assert (one == memory[:100_001]).all()
+    assert (other == memory[100_032:300_032]).all()
+    assert np.shares_memory(one, memory)
+    assert nbytes == found.received == 300_001
+
+
+def test_shared_memory_of_a_message_that_nobody_wants_is_thrown_away_and_frees_the_window():
+    found = assembler(receiver=Everything(admits=False))
+    assert found.adopt(head(array(1 << 20)), np.zeros(1 << 20, np.uint8)) == (None, 1 << 20)
     assert (found.received, found.pending) == (1 << 20, 0)
+
+
+@pytest.mark.parametrize(
+    ("first", "nbytes"),
+    [
+        (head(array(1 << 20)), (1 << 20) + 1),
+        (head(array(1 << 20)), 100),
+        (announced(1, 1 << 20, 1000), 1 << 20),
+        (frame({"verb": "Part", "id": 1, "fields": [True], "follows": 100}), 100),
+        (frame({"verb": "Drop", "id": 1, "fields": [True]}), 100),
+    ],
+)
+def test_shared_memory_that_does_not_belong_to_the_frame_is_refused(first, nbytes):
+    with pytest.raises(ProtocolError, match="bytes of shared memory came"):
+        assembler().adopt(first, np.zeros(nbytes, np.uint8))
+
+
+def test_no_shared_memory_comes_among_raw_frames():
+    found = assembler()
+    found.feed(head(array(1 << 20)))
+    with pytest.raises(ProtocolError, match="do not belong"):
+        found.adopt(head(array(1 << 20)), np.zeros(1 << 20, np.uint8))
 
 
 def test_what_the_sender_takes_back_frees_the_window():
