@@ -325,6 +325,7 @@ def test_losses_of_layers_alone_and_weights_of_classes_train_as_in_keras(keras: 
             np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
+ANGLES = np.array([0.1, 1.2, 0.5, 2.5], np.float32)
 SMOOTHED = {"from_logits": True, "label_smoothing": 0.1}
 LOSSES = {
     "BinaryCrossentropy": (
@@ -358,6 +359,8 @@ LOSSES = {
         RANDOM.dirichlet(np.ones(3), 4).astype("f"),
         {"q": 0.3},
     ),
+    "Circle": (np.array([0, 1, 0, 1]), np.stack([np.cos(ANGLES), np.sin(ANGLES)], 1), {"gamma": 8.0}),
+    "Circle of some pairs": (np.array([0, 1, 0, 2]), np.stack([np.cos(ANGLES), np.sin(ANGLES)], 1), {"margin": 0.3}),
     "Dice": ((numbers(4, 3, 2) > 0).astype("f"), np.abs(numbers(4, 3, 2)), {"axis": (1, 2)}),
     "Tversky": ((numbers(4, 3) > 0).astype("f"), np.abs(numbers(4, 3)), {"alpha": 0.2, "beta": 0.7, "axis": 1}),
 }
@@ -369,13 +372,13 @@ def loss_by_keras(name: str, weights: Any) -> Any:
     labels, predictions, options = LOSSES[name]
     if name == "Tversky":  # Keras exchanges both, against its own documentation and the paper
         options = {**options, "alpha": options["beta"], "beta": options["alpha"]}
-    return keras.ops.convert_to_numpy(getattr(keras.losses, name)(**options)(labels, predictions, weights))
+    return keras.ops.convert_to_numpy(getattr(keras.losses, name.split()[0])(**options)(labels, predictions, weights))
 
 
 async def loss(name: str, weights: Any) -> Any:
     labels, predictions, options = LOSSES[name]
     with af.Graph().as_default() as graph:
-        made = getattr(af.losses, name)(**options)(labels, predictions, weights)
+        made = getattr(af.losses, name.split()[0])(**options)(labels, predictions, weights)
     async with af.Session(graph=graph) as session:
         return await session.run(made)
 

@@ -313,8 +313,8 @@ class Dataset(Grouping, Keeping, Feeding):
 
         Args:
             batch_size: the number of elements of a batch.
-            padded_shapes: a structure of shapes; an unknown size becomes the largest of the batch. By default all sizes
-                are unknown.
+            padded_shapes: a structure of shapes; an unknown size, None or -1, becomes the largest of the batch. By
+                default all sizes are unknown.
             padding_values: a structure of values, or one for all components; 0, False or empty text by default.
             drop_remainder: whether a last batch of fewer elements is left out.
 

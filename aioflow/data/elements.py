@@ -8,7 +8,7 @@ import numpy as np
 from aioflow.tensors.as_array import as_array
 from aioflow.tensors.dtypes import DType, Spec, spec_of, string
 from aioflow.tensors.nest import sorted_keys
-from aioflow.tensors.shape import SCALAR, Dimension, TensorShape
+from aioflow.tensors.shape import SCALAR, Dimension, TensorShape, as_shape
 
 _NUMPY: Final = (np.ndarray, np.generic)
 _NUMBERS: Final = "biufcV"
@@ -116,3 +116,10 @@ def shapes_of(shapes: Any) -> list[Any]:
     if isinstance(shapes, tuple) and not all(isinstance(size, _SIZES) for size in shapes):
         return [shape for each in shapes for shape in shapes_of(each)]
     return [shapes]
+
+
+def open_shape(shape: Any) -> TensorShape:
+    """Return a given shape, of which -1, as well as None, is an unknown size."""
+    if not isinstance(shape, (list, tuple, np.ndarray)):
+        return as_shape(shape)
+    return as_shape([None if isinstance(size, (int, np.integer)) and size == -1 else size for size in shape])

@@ -7,11 +7,10 @@ from aioflow.data.calls import UserFunction
 from aioflow.data.checks import positive
 from aioflow.data.choice import checked_weights
 from aioflow.data.dataset_base import DatasetBase
-from aioflow.data.elements import as_element, map_leaves, shapes_of, with_leaves
+from aioflow.data.elements import as_element, map_leaves, open_shape, shapes_of, with_leaves
 from aioflow.data.groups import Buckets, GroupByWindow
 from aioflow.data.resample import Resample
 from aioflow.data.scan import Scan, Unique
-from aioflow.tensors.shape import as_shape
 
 if TYPE_CHECKING:
     from aioflow.data.dataset import Dataset
@@ -57,7 +56,7 @@ class Grouping(DatasetBase):
     def _shapes_of(self, window: "Dataset", shapes: Any) -> Any:
         """Return given shapes, or those of elements; with unknown sizes only, if a function decides the elements."""
         if shapes is not None:
-            return with_leaves(window.element_spec, [as_shape(shape) for shape in shapes_of(shapes)])
+            return with_leaves(window.element_spec, [open_shape(shape) for shape in shapes_of(shapes)])
         if self.stage.spec is None:
             return map_leaves(lambda spec: [None] * (spec.rank or 0), window.element_spec)
         return map_leaves(lambda spec: spec.shape, self.stage.spec)

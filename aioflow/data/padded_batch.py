@@ -7,12 +7,12 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.data.batch import Batch, check_same_dtype
-from aioflow.data.elements import as_leaf, leaves_of, shapes_of
+from aioflow.data.elements import as_leaf, leaves_of, open_shape, shapes_of
 from aioflow.data.stage import Stage
 from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.dtypes import Spec, as_dtype
 from aioflow.tensors.object_arrays import full_array
-from aioflow.tensors.shape import TensorShape, as_shape
+from aioflow.tensors.shape import TensorShape
 
 
 class PaddedBatch(Batch):
@@ -29,7 +29,7 @@ class PaddedBatch(Batch):
     name = "padded_batch"
 
     def __init__(self, source: Stage, size: int, shapes: Any, values: Any, drop_remainder: bool) -> None:
-        self._shapes: Final = None if shapes is None else [as_shape(shape) for shape in shapes_of(shapes)]
+        self._shapes: Final = None if shapes is None else [open_shape(shape) for shape in shapes_of(shapes)]
         self._values: Final = [None] if values is None else leaves_of(values)
         super().__init__(source, size, drop_remainder)
 

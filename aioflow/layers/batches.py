@@ -1,6 +1,5 @@
 """Batches of a model's inputs and labels, from arrays, datasets and generators."""
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -10,11 +9,10 @@ from aioflow import errors
 from aioflow.data.checks import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from aioflow.data.dataset import Dataset
 from aioflow.layers.blocks import Block, batches_in_block
-from aioflow.layers.conversion import are_arrays, batch_of, check_rows, made_of
+from aioflow.layers.conversion import AreInputs, are_arrays, batch_of, check_rows, inputs_alone, made_of
 from aioflow.layers.fed import Batch
+from aioflow.layers.iteration import END, step
 from aioflow.layers.numbers import number, whole
-
-_END: Final = object()
 
 
 class ArrayBatches:
@@ -24,13 +22,13 @@ class ArrayBatches:
         self,
         batch: Batch,
         batch_size: int,
-        shuffle: bool = False,
         steps: int | None = None,
         random: np.random.Generator | None = None,
     ) -> None:
         """With `steps` an epoch has that many batches, from the beginning on, and begins anew at the end.
 
-        ValueError if the arrays have no rows, or not all as many.
+        `random` gives a new order in each epoch; None keeps that of the rows. ValueError if the arrays have no rows, or
+        not all as many.
         """
         if not batch.values:
             raise ValueError("there are no arrays")
@@ -39,8 +37,7 @@ class ArrayBatches:
             raise ValueError("there are no elements")
         self._batch: Final = batch
         self._batch_size: Final = batch_size
-        self._random: Final = (random or np.random.default_rng()) if shuffle else None
-        self._shuffle: Final = shuffle
+        self._random: Final = random
         self._steps: Final = steps
         self._together: Final = batches_in_block(batch, batch_size)
         self._began = self._random_state()
@@ -50,7 +47,7 @@ class ArrayBatches:
 
     def changed(self, change: Callable[[Batch], Batch]) -> "ArrayBatches":
         """The same with the arrays that `change` makes of these."""
-        return ArrayBatches(change(self._batch), self._batch_size, self._shuffle, self._steps)
+        return ArrayBatches(change(self._batch), self._batch_size, self._steps, self._random)
 
     def divided(self, part: float, last_steps: int | None) -> "tuple[ArrayBatches, ArrayBatches]":
         """The elements but for that part at the end, and those, `last_steps` batches of them if it is a number.
@@ -63,8 +60,8 @@ class ArrayBatches:
         if not 0 < kept < self._batch.size:
             raise ValueError(f"validation_split {part} of {self._batch.size} elements leaves nothing on one side")
         first, last = self._batch.rows(slice(kept)), self._batch.rows(slice(kept, None))
-        kept_batches = ArrayBatches(first, self._batch_size, self._shuffle, self._steps)
-        return kept_batches, ArrayBatches(last, self._batch_size, steps=last_steps)
+        kept_batches = ArrayBatches(first, self._batch_size, self._steps, self._random)
+        return kept_batches, ArrayBatches(last, self._batch_size, last_steps)
 
     async def aclose(self) -> None:
         """Nothing is open."""
@@ -111,7 +108,7 @@ class ArrayBatches:
 class GivenBatches:
     """Batches that an iterable, an async iterable, or an object with numbered items gives.
 
-    A batch is inputs, or a tuple of inputs, labels and weights.
+    A batch is inputs, or a tuple of inputs, labels and weights, or a list of these unless `are_inputs` says otherwise.
 
     What can be iterated again, such as a dataset, begins anew in each epoch. With `steps` it goes on in the next epoch,
     and begins anew where it ends. A generator always goes on, and is the caller's to close. Iterables that are not
@@ -121,10 +118,11 @@ class GivenBatches:
         count: the number of batches of an epoch, if it is known.
     """
 
-    def __init__(self, given: Any, steps: int | None) -> None:
+    def __init__(self, given: Any, steps: int | None, are_inputs: AreInputs = inputs_alone) -> None:
         """ValueError if it is known to have no end and `steps` is None."""
         self._given: Final = given
         self._steps: Final = steps
+        self._are_inputs: Final = are_inputs
         self._is_single: Final = isinstance(given, (Iterator, AsyncIterator))
         self._iterator: Any = given if self._is_single else None
         self._epoch = 0
@@ -143,15 +141,15 @@ class GivenBatches:
         try:
             while self._steps is None or taken < self._steps:
                 element = await self._next()
-                if element is _END:
+                if element is END:
                     break
                 taken += 1
                 name = f"{what}: batch {taken}"
-                batch = batch_of(element, name)
+                batch = batch_of(element, name, self._are_inputs)
                 first = first or batch
                 _check(batch, first, name)
                 try:
-                    yield Block(batch, batch.size)
+                    yield Block(batch, batch.size, name)
                 finally:  # training may stop here
                     self._used += 1
         finally:
@@ -159,9 +157,9 @@ class GivenBatches:
                 await self.aclose()
         if taken == done or (self.count is not None and taken < self.count):
             wanted = f", and {self.count} were asked for" if self.count else ""
+            mend = "fewer steps" if self._steps else "a number of steps, such as steps_per_epoch or validation_steps"
             raise errors.OutOfRangeError(
-                f"{what} has {taken} batches{wanted}: a generator gives its elements once; give a dataset, or fewer "
-                "steps"
+                f"{what} has {taken} batches{wanted}: a generator gives its elements once; give a dataset, or {mend}"
             )
 
     def position(self) -> dict[str, Any]:
@@ -178,23 +176,23 @@ class GivenBatches:
         self._epoch, self._skipped, self._done = position["ended"], position["used"], done
 
     async def _next(self) -> Any:
-        """The next batch, or _END. With `steps` it begins anew at the end, unless it has only just begun."""
+        """The next batch, or END. With `steps` it begins anew at the end, unless it has only just begun."""
         begins = self._iterator is None and not self._skipped
         if self._iterator is None:
             self._begin()
         await self._skip()
-        element = await _step(self._iterator)
-        if element is _END and not self._is_single:
+        element = await step(self._iterator)
+        if element is END and not self._is_single:
             await self.aclose()
             if self._steps is not None and not begins:
                 self._begin()
-                element = await _step(self._iterator)
+                element = await step(self._iterator)
         return element
 
     async def _skip(self) -> None:
         """Take the batches that an earlier training has used. OutOfRangeError if there are not as many."""
         while self._skipped:
-            if await _step(self._iterator) is _END:
+            if await step(self._iterator) is END:
                 raise errors.OutOfRangeError(
                     f"training is to go on after {self._used + self._skipped} batches, and the data have {self._used}"
                 )
@@ -225,13 +223,6 @@ def _known_count(given: Any) -> int | None:
     if count == INFINITE_CARDINALITY:
         raise ValueError("the dataset has no end: give steps_per_epoch, or steps")
     return None if count == UNKNOWN_CARDINALITY else count
-
-
-async def _step(iterator: Any) -> Any:
-    """The next element, or _END."""
-    if isinstance(iterator, AsyncIterator):
-        return await anext(iterator, _END)
-    return await asyncio.to_thread(next, iterator, _END)
 
 
 def _check(batch: Batch, first: Batch, name: str) -> None:
@@ -265,9 +256,15 @@ def _is_numbered(x: Any) -> bool:
 
 
 def batches_of(
-    x: Any, y: Any, weights: Any, batch_size: int | None, steps: int | None, shuffle: bool = False
+    x: Any,
+    y: Any,
+    weights: Any,
+    batch_size: int | None,
+    steps: int | None,
+    are_inputs: AreInputs,
+    random: np.random.Generator | None = None,
 ) -> ArrayBatches | GivenBatches:
-    """The batches of arrays, or of an iterable that gives them.
+    """The batches of arrays, in random orders if there are random numbers, or of an iterable that gives them.
 
     Raises:
         TypeError: labels are given beside an iterable, or something is neither; a number is not whole.
@@ -278,12 +275,12 @@ def batches_of(
             whole(name, given, 1)
     if are_arrays(x):
         everything = made_of(x, y, weights)
-        return ArrayBatches(everything, 32 if batch_size is None else batch_size, shuffle, steps)
+        return ArrayBatches(everything, 32 if batch_size is None else batch_size, steps, random)
     x = _Numbered(x) if _is_numbered(x) else x
     _check_iterable(x)
     if y is not None or weights is not None:
         raise TypeError("an iterable gives labels and weights itself: give x alone")
-    return GivenBatches(x, steps)
+    return GivenBatches(x, steps, are_inputs)
 
 
 def _check_iterable(x: Any) -> None:

@@ -19,10 +19,12 @@ class Block(NamedTuple):
     Attributes:
         elements: those of all batches.
         batch_size: the number of elements in each batch; the last one may have fewer.
+        place: its place in the data, which errors name; empty for blocks of arrays, which are all alike.
     """
 
     elements: Batch
     batch_size: int
+    place: str = ""
 
     @property
     def batch_count(self) -> int:

@@ -1,26 +1,43 @@
 """Batches of arrays, made of what users give: arrays, lists, dicts, and tables of other libraries."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from aioflow.layers.fed import Batch
+from aioflow.layers.located import located
 from aioflow.tensors import nest
 from aioflow.tensors.dtypes import Array
 from aioflow.tensors.recursion import check_depth, safe_repr
 
+AreInputs: TypeAlias = Callable[[int], bool]
+"""Whether a batch that is a list of that many arrays has inputs alone; else it has inputs, labels and weights."""
 
-def batch_of(given: Any, name: str = "the batch") -> Batch:
+
+def inputs_alone(count: int) -> bool:
+    """Whether a list has inputs alone, where labels are given beside it: it has."""
+    return True
+
+
+def batch_of(given: Any, name: str = "the batch", are_inputs: AreInputs = inputs_alone) -> Batch:
     """A batch from inputs, or from a tuple of inputs, labels and weights. ValueError unless all have as many rows."""
-    parts = given if isinstance(given, tuple) else (given,)
-    if not 1 <= len(parts) <= 3:
-        raise ValueError(f"a batch is inputs, or a tuple of inputs, labels and weights, not one of {len(parts)} values")
-    batch = made_of(*(*parts, None, None)[:3])
+    with located(name):
+        parts = given if isinstance(given, tuple) or _has_labels(given, are_inputs) else (given,)
+        if not 1 <= len(parts) <= 3:
+            text = f"a batch is inputs, or a tuple of inputs, labels and weights, not one of {len(parts)} values"
+            raise ValueError(text)
+        batch = made_of(*(*parts, None, None)[:3])
     if not all(np.shape(array)[:1] > (0,) for array in batch.inputs):
         raise ValueError(f"{name} has no elements: a batch is arrays with one row or more")
     check_rows(batch, f"{name}: ")
     return batch
+
+
+def _has_labels(given: Any, are_inputs: AreInputs) -> bool:
+    """Whether it is a list of inputs, labels and weights, as the loaders of other libraries give."""
+    may_have = isinstance(given, list) and 2 <= len(given) <= 3 and any(map(_is_array, nest.flatten(given)))
+    return may_have and not are_inputs(len(given))
 
 
 def made_of(inputs: Any, labels: Any, weights: Any) -> Batch:

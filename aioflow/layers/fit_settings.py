@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from aioflow.layers.batches import ArrayBatches, GivenBatches, batches_of
 from aioflow.layers.callback import Callback
-from aioflow.layers.conversion import are_arrays, is_list_of_batches
+from aioflow.layers.conversion import AreInputs, are_arrays, is_list_of_batches
 from aioflow.layers.fed import Batch
 from aioflow.layers.numbers import whole
 from aioflow.layers.progress_bar import ProgressBar, ResultLine
@@ -49,12 +49,13 @@ class Data(NamedTuple):
 
 
 class Validation(NamedTuple):
-    """The settings of `fit` for validation, as given."""
+    """The settings of `fit` for validation, as given, and which lists that are batches have inputs alone."""
 
     data: Any
     split: float
     batch_size: int | None
     steps: int | None
+    are_inputs: AreInputs
 
 
 def data_of(given: Batches, validation: Validation, weighted: Callable[[Batch], Batch] | None) -> Data:
@@ -84,10 +85,10 @@ def _validation(given: Validation) -> Batches | None:
         if not 2 <= len(data) <= 3:
             raise ValueError(f"validation_data is (inputs, labels), perhaps with weights, not {len(data)} values")
         x, y, weights = (*data, None)[:3]
-        return batches_of(x, y, weights, given.batch_size, given.steps)
+        return batches_of(x, y, weights, given.batch_size, given.steps, given.are_inputs)
     if are_arrays(data):
         raise ValueError(f"validation_data is (inputs, labels), or batches of both, not {safe_repr(data)}")
-    return batches_of(data, None, None, given.batch_size, given.steps)
+    return batches_of(data, None, None, given.batch_size, given.steps, given.are_inputs)
 
 
 def told(callbacks: Callback | Iterable[Callback] | None, verbose: int | str, bars: bool) -> list[Callback]:

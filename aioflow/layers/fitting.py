@@ -18,6 +18,7 @@ from aioflow.layers.callbacks import BackupAndRestore, History
 from aioflow.layers.computation import Computation
 from aioflow.layers.fed import Batch
 from aioflow.layers.fit_settings import Batches, Data, Schedule
+from aioflow.layers.located import located
 from aioflow.layers.steps import Phase, Phases, Steps
 from aioflow.net.wire.failures import first_error
 from aioflow.session import Session
@@ -40,6 +41,12 @@ class Step(NamedTuple):
 
     call: Callable[..., Awaitable[Any]]
     feeds: Callable[[Block], Iterator[tuple[int, Sequence[Any]]]]
+
+    async def loss(self, values: Sequence[Any], place: str) -> float:
+        """Do it for the values of the batch in that place, and return the loss."""
+        with located(place):
+            loss, _ = await self.call(*values)
+        return float(loss)
 
 
 class Training:
@@ -157,7 +164,8 @@ class Training:
         number = 0 if self._resumed is None else self._resumed.batch
         async with contextlib.aclosing(self._batches.epoch(f"epoch {epoch + 1}")) as blocks:
             first = await anext(blocks)  # an epoch has at least one batch
-            running = await self._begun(first.elements)
+            with located(first.place):
+                running = await self._begun(first.elements)
             line = BatchLine(blocks, first, number, self._next_backup, lambda: self._model.stop_training)
             while not line.ended:
                 await self._work(self._running or running, line)
@@ -167,7 +175,8 @@ class Training:
         logs = await (self._running or running).measured()
         if self._validation is not None and self._schedule.validates(epoch):
             await self._callbacks.tell("on_test_begin", logs)
-            found = await evaluated(self._model, self._session, self._validation, self._callbacks)
+            what = f"the validation of epoch {epoch + 1}"
+            found = await evaluated(self._model, self._session, self._validation, self._callbacks, what)
             logs.update({f"val_{name}": value for name, value in found.items()})
             await self._callbacks.tell("on_test_end", logs)
         return logs
@@ -192,23 +201,23 @@ class Training:
         alone = len(running.steps) == 1
         while (taken := await line.take(None if alone else 1)) is not None:
             number, block = taken
-            if alone and running.opens_for(block.elements):
-                running = await self._reopened(running, block.elements)
-                (step,) = running.steps
+            with located(block.place):
+                if alone and running.opens_for(block.elements):
+                    running = await self._reopened(running, block.elements)
+                    (step,) = running.steps
             await self._train_on(running, step, number, block)
 
     async def _train_on(self, running: "_Running", step: Step, number: int, block: Block) -> None:
         """Train with the batches of a block, until a callback stops it. Only one worker at a time tells callbacks."""
         told = self._callbacks.hears("on_train_batch_begin", "on_train_batch_end")
-        model, listeners, call = self._model, self._session.listeners, step.call
+        model, listeners = self._model, self._session.listeners
         for each, (size, values) in enumerate(step.feeds(block), number):
             if each > number and model.stop_training:
                 break
             if told:
                 async with self._telling:
                     await self._callbacks.tell("on_train_batch_begin", each, {})
-            loss, _ = await call(*values)
-            running.add(float(loss), size)
+            running.add(await step.loss(values, block.place), size)
             self._trained += 1
             if listeners and self._reports.is_due:
                 self._reports.told()
@@ -261,22 +270,24 @@ class Training:
         return self._running
 
 
-async def evaluated(model: "Trainable", session: Session, batches: Batches, callbacks: CallbackList) -> Logs:
-    """The mean loss and the metrics over all batches, of which the callbacks are told."""
+async def evaluated(
+    model: "Trainable", session: Session, batches: Batches, callbacks: CallbackList, what: str = "the data"
+) -> Logs:
+    """The mean loss and the metrics over all batches, which errors call `what`, and of which the callbacks are told."""
     running, numbers = None, itertools.count()
     with contextlib.ExitStack() as stack:
-        async with contextlib.aclosing(batches.epoch("the data")) as blocks:
+        async with contextlib.aclosing(batches.epoch(what)) as blocks:
             async for block in blocks:
-                if running is None or running.opens_for(block.elements):
-                    old, steps = running, await model.steps_for(model.in_order(block.elements), session)
-                    running = _Running(model, session, stack.enter_context(steps.evaluation.taken()))
-                    await (running.begin() if old is None else running.take_over(old))
+                with located(block.place):
+                    if running is None or running.opens_for(block.elements):
+                        old, steps = running, await model.steps_for(model.in_order(block.elements), session)
+                        running = _Running(model, session, stack.enter_context(steps.evaluation.taken()))
+                        await (running.begin() if old is None else running.take_over(old))
                 (step,) = running.steps
                 for size, values in step.feeds(block):
                     number = next(numbers)
                     await callbacks.tell("on_test_batch_begin", number, {})
-                    loss, _ = await step.call(*values)
-                    running.add(float(loss), size)
+                    running.add(await step.loss(values, block.place), size)
                     await callbacks.tell("on_test_batch_end", number, {"loss": running.loss})
         assert running is not None
         return await running.measured()
@@ -298,7 +309,8 @@ async def predicted(model: "Trainable", session: Session, batches: Batches, call
     step, inputs, found = None, None, list[Any]()
     async with contextlib.aclosing(batches.epoch("the data")) as blocks:
         async for given in blocks:
-            block = given._replace(elements=model.in_order(given.elements.without_labels()))
+            with located(given.place):
+                block = given._replace(elements=model.in_order(given.elements.without_labels()))
             if step is None or inputs is not model.inputs:  # a batch of other sizes gives the model other inputs
                 await model.initialize(model.weights, session)
                 inputs = model.inputs
@@ -306,7 +318,8 @@ async def predicted(model: "Trainable", session: Session, batches: Batches, call
             for batch in block.batches():
                 number = len(found)
                 await callbacks.tell("on_predict_batch_begin", number, {})
-                found.append(await step(*batch.inputs))
+                with located(given.place):
+                    found.append(await step(*batch.inputs))
                 await callbacks.tell("on_predict_batch_end", number, {})
     joined = [np.concatenate(parts) for parts in zip(*found, strict=True)]
     return nest.pack_sequence_as(model.outputs, joined)
@@ -382,7 +395,13 @@ class _Running:
 def _feeds(model: "Trainable", computation: Computation) -> Callable[[Block], Iterator[tuple[int, Sequence[Any]]]]:
     """What gives the values to feed for the batches of a block, whose arrays may be given by names."""
     arranged = model.arrangement.of
-    return lambda block: computation.feeds_of(block._replace(elements=arranged(block.elements)))
+
+    def feeds(block: Block) -> Iterator[tuple[int, Sequence[Any]]]:
+        with located(block.place):
+            elements = arranged(block.elements)
+        return computation.feeds_of(block._replace(elements=elements))
+
+    return feeds
 
 
 def _number(value: Any) -> Any:

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
@@ -92,6 +92,15 @@ class Layer(Called):
         self._own: list[Variable] = []
         self._made: list[TensorShape] | None = None
         self._penalties: list[Tensor] = []
+
+    if not TYPE_CHECKING:  # type checkers would take any name for an attribute of layers
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError, which says so if a subclass has not called `super().__init__()`."""
+            if "_own" not in vars(self):
+                kind = type(self).__name__
+                raise AttributeError(f"{kind} has no {name!r}: call super().__init__() first in {kind}.__init__")
+            return super().__getattribute__(name)  # raises the error of the attribute
 
     # What a subclass defines
 
@@ -396,9 +405,15 @@ class Layer(Called):
 
 
 def _apart(outputs: Any, inputs: Any) -> Any:
-    """The outputs as tensors that are not among the inputs: each tells which call made it."""
+    """The outputs as tensors that are not among the inputs: each tells which call made it. TypeError for no tensors."""
     given = {(tensor.op, tensor.index) for tensor in nest.flatten(inputs)}
-    return nest.map_structure(lambda out: identity(out) if (out.op, out.index) in given else out, outputs)
+
+    def apart(output: Any) -> Tensor:
+        if not isinstance(output, Tensor):
+            raise TypeError(f"`call` returns a tensor, or a structure of tensors, not {safe_repr(output)}")
+        return identity(output) if (output.op, output.index) in given else output
+
+    return nest.map_structure(apart, outputs)
 
 
 _inside: ContextVar[Layer | None] = ContextVar("aioflow_layers_inside", default=None)

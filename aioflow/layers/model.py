@@ -37,7 +37,9 @@ def Input(
 
 
 def _check_tensors(what: str, given: Any) -> None:
-    """Raise TypeError for anything but tensors."""
+    """Raise TypeError for anything but one tensor or several."""
+    if not nest.flatten(given):
+        raise TypeError(f"{what} of a model are one tensor or several, not {safe_repr(given)}")
     for each in nest.flatten(given):
         if isinstance(each, Layer):
             raise TypeError(f"{what} of a model are tensors, not layers: call {each.name!r} with a tensor")

@@ -6,7 +6,7 @@ import os
 import weakref
 from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from aioflow import errors
 from aioflow.checkpoint import Checkpoint, export_safetensors, import_safetensors
@@ -27,6 +27,9 @@ from aioflow.tensors import nest
 from aioflow.tensors.dtypes import Array
 from aioflow.tensors.recursion import safe_repr
 from aioflow.train.saver import Saver
+
+_PLAIN: Final = ".safetensors"
+"""The end of the path of a plain file."""
 
 
 class StoredWeights(Layer):
@@ -97,7 +100,7 @@ class StoredWeights(Layer):
         """
         used, saver = self._session_for(session), self._saver()
         await self.initialize(self.weights, used)
-        if not os.fspath(path).endswith(".safetensors"):
+        if not os.fspath(path).endswith(_PLAIN):
             return await saver.save(used, path, progress=progress)
         values = await used.run({weight.op.name: weight for weight in self.weights})
         return await asyncio.to_thread(export_safetensors, path, values)
@@ -122,11 +125,11 @@ class StoredWeights(Layer):
             The names of the weights that were not restored.
 
         Raises:
-            NotFoundError: there is no checkpoint, or weights are missing.
+            NotFoundError: there is no checkpoint or file, or weights are missing.
             InvalidArgumentError: weights have another shape; with `skip_mismatch`, all are missing or have one.
         """
         used, saver, found = self._session_for(session), self._saver(), self.weights
-        plain = await asyncio.to_thread(os.path.isfile, path)
+        plain = await asyncio.to_thread(_is_plain, path)
         if switch("skip_mismatch", skip_mismatch):
             found = await asyncio.to_thread(_fitting, path, found, plain)
             await self.initialize(self.weights, used)
@@ -197,6 +200,11 @@ class StoredWeights(Layer):
         except BaseException:
             self._ready.pop(session, None)
             raise
+
+
+def _is_plain(path: str) -> bool:
+    """Whether the path is that of a plain file, which may be missing, and of no checkpoint. Blocks."""
+    return os.path.isfile(path) or (os.fspath(path).endswith(_PLAIN) and not os.path.isdir(path))
 
 
 def _fitting(path: str, weights: Sequence[Variable], plain: bool) -> list[Variable]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from aioflow.graph.convert import NumberLike
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.shapes import shape
 from aioflow.kernels.math.casting import cast
@@ -18,11 +19,11 @@ class SummedLoss(NamedTuple):
 
     Attributes:
         losses: the weighted losses of the elements.
-        mask: which of them count; None if all do.
+        counted: which of them count; None if all do.
     """
 
     losses: Tensor
-    mask: Tensor | None
+    counted: NumberLike | None
 
     @property
     def total(self) -> Tensor:
@@ -34,16 +35,15 @@ class SummedLoss(NamedTuple):
 
         A function that returns one number for its batch counts as the mean of its elements.
         """
-        if self.mask is not None:
-            return unmasked(self.mask, self.losses)
+        if self.counted is not None:
+            return unmasked(self.counted, self.losses)
         return rows * cast(reduce_prod(shape(self.losses)[1:]), float32)
 
 
 def summed_loss(loss: Loss, labels: Tensor, output: Tensor, weights: Tensor | None, rows: Tensor) -> SummedLoss:
     """The losses of a share of a batch with that many rows."""
-    mask = mask_of(output)
-    losses = loss.weighted(labels, output, weights, mask)
-    return SummedLoss(multiply_no_nan(losses, rows) if losses.shape.ndims == 0 else losses, mask)
+    losses, counted = loss.weighted(labels, output, weights, mask_of(output))
+    return SummedLoss(multiply_no_nan(losses, rows) if losses.shape.ndims == 0 else losses, counted)
 
 
 def check_terms(terms: Sequence[Tensor], model: str) -> None:

@@ -20,6 +20,7 @@ from aioflow.layers.numbers import at_least, switch
 from aioflow.layers.overrides import MODEL, check_overrides
 from aioflow.layers.own_variables import making_only_weights
 from aioflow.layers.part_names import output_names
+from aioflow.layers.row_order import row_order
 from aioflow.layers.settings import Optimizing, Settings, check_labels, check_optimizer, settings_of
 from aioflow.layers.steps import Steps
 from aioflow.layers.stored_weights import StoredWeights
@@ -135,7 +136,8 @@ class Trainable(StoredWeights):
 
         Args:
             x: arrays, in the structure of the inputs or in a dict by their names; or an iterable or async iterable of
-                batches, such as a dataset: tuples of inputs, labels and, if there are any, weights.
+                batches, such as a dataset: tuples of inputs, labels and, if there are any, weights. A list of two or
+                three arrays is such a tuple, unless the model has as many inputs and needs no labels.
             y: labels for each element, in the structure of the outputs or in a dict by their names; None, or no key,
                 for an output without a loss and metrics; not beside an iterable.
             batch_size: the elements of a step, 32 by default. The last batch of an epoch may have fewer.
@@ -144,7 +146,8 @@ class Trainable(StoredWeights):
             callbacks: a callback or a list of them, see `af.callbacks`.
             validation_split: the part of the arrays, from their end, for validation only; not with `validation_data`.
             validation_data: (inputs, labels) or (inputs, labels, weights), or batches as for `x`.
-            shuffle: whether arrays are trained in a new random order in each epoch.
+            shuffle: whether arrays are trained in a new random order in each epoch. The seed of the graph, see
+                `af.set_random_seed`, decides the orders.
             class_weight: a factor for the elements of each class in training, by its number, or a dict of such dicts
                 by the names of outputs; not beside an iterable.
             sample_weight: a factor for each element; or a list of such arrays, one for each output, or a dict of them.
@@ -171,9 +174,10 @@ class Trainable(StoredWeights):
         shown = told(callbacks, verbose, bars=True)
         self._train_by(strategy)
         used = self._session_for(session)
-        given = batches_of(x, y, sample_weight, batch_size, steps_per_epoch, switch("shuffle", shuffle))
+        random = row_order(used) if switch("shuffle", shuffle) else None
+        given = batches_of(x, y, sample_weight, batch_size, steps_per_epoch, self._are_unlabelled, random)
         size = batch_size if validation_batch_size is None else validation_batch_size
-        validation = Validation(validation_data, validation_split, size, validation_steps)
+        validation = Validation(validation_data, validation_split, size, validation_steps, self._are_unlabelled)
         data = data_of(given, validation, self._weighting(class_weight))
         training = fitting.Training(self, used, data, shown, schedule, int(verbose != 0))
         with self._using(used):
@@ -199,7 +203,7 @@ class Trainable(StoredWeights):
         self._check_compiled()
         by_name, shown = switch("return_dict", return_dict), CallbackList(told(callbacks, verbose, bars=False))
         used = self._session_for(session)
-        batches = batches_of(x, y, sample_weight, batch_size, steps)
+        batches = batches_of(x, y, sample_weight, batch_size, steps, self._are_unlabelled)
         shown.prepare(self, used, steps=batches.count)
         async with contextlib.aclosing(batches):
             with self._using(used):
@@ -220,7 +224,7 @@ class Trainable(StoredWeights):
         """The outputs for all elements, in use, joined along the batch; arguments as for `fit`."""
         check_overrides(type(self), MODEL)
         shown, used = CallbackList(told(callbacks, verbose, bars=False)), self._session_for(session)
-        batches = batches_of(x, None, None, batch_size, steps)
+        batches = batches_of(x, None, None, batch_size, steps, self._are_inputs)
         shown.prepare(self, used, steps=batches.count)
         async with contextlib.aclosing(batches):
             with self._using(used):
@@ -288,6 +292,17 @@ class Trainable(StoredWeights):
 
     # Steps
 
+    def _are_inputs(self, count: int) -> bool:
+        """Whether a batch that is a list of that many arrays is the inputs, as far as these are known."""
+        return self.inputs is None or len(nest.flatten(self.inputs)) == count
+
+    def _are_unlabelled(self, count: int) -> bool:
+        """The same where losses and metrics may need labels beside the inputs."""
+        assert self._compiled is not None
+        loss, _, *metrics = self._compiled
+        needs_labels = any(each is not None for each in nest.flatten((loss, metrics)))
+        return not needs_labels and self._are_inputs(count)
+
     def in_order(self, batch: Batch) -> Batch:
         """The batch with arrays and weights in the order of inputs and outputs, which may have been given by names.
 
@@ -347,6 +362,8 @@ class Trainable(StoredWeights):
                 given = _in_structure(inputs, batch.input_keys)
                 with making_only_weights(self):
                     outputs = self(given)
+                if not nest.flatten(outputs):
+                    raise TypeError(f"{self.name!r} has no outputs: its `call` returns {outputs!r}")
                 self.inputs, self.outputs, self.is_open = given, outputs, True
         wanted = len(nest.flatten(self.inputs))
         if len(batch.inputs) != wanted:

@@ -1,12 +1,13 @@
 """The layouts of PyTorch's weights: rules for the weights of `af.layers`, and of any variables named like these.
 
 PyTorch has the axes of outputs and inputs first, aioflow and Keras have them last. Recurrent layers of PyTorch have
-two biases, and its GRU has its gates in the order reset, update, new, instead of update, reset, new. The rules name the
-first layer of a recurrent module, `weight_ih_l0`; the name map renames further ones.
+two biases, and its GRU has its gates in the order reset, update, new, instead of update, reset, new. The rules name a
+cell, `weight_ih`, and the first layer of a recurrent module, `weight_ih_l0`; the name map renames further ones. A
+separable convolution is two modules of PyTorch: the name map gives them the names `depthwise` and `pointwise`.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -90,30 +91,41 @@ def dense_after_flatten(channels: int, *window: int) -> Convert:
     return _Conversion(channels_last, f"{[channels, *window]} to channels last, transposed")
 
 
+def _attention() -> Iterator[Rule]:
+    transposed = _Conversion(np.transpose, "transposed")
+    for number, part in enumerate(("query", "key", "value")):
+        yield Rule(f"{part}/kernel", "in_proj_weight", _third(number, np.transpose))
+        yield Rule(f"{part}/kernel", f"{part[0]}_proj_weight", transposed)
+        yield Rule(f"{part}/bias", "in_proj_bias", _third(number, np.asarray))
+    yield Rule("output/kernel", "out_proj.weight", transposed)
+    yield Rule("output/bias", "out_proj.bias")
+
+
+def _recurrent(end: str) -> Iterator[Rule]:
+    """Yield the rules of the recurrent weights whose names have that end."""
+    recurrent, text = f"weight_hh{end}", "transposed, gates ordered"
+    yield Rule("kernel", [f"weight_ih{end}", recurrent], _Conversion(_recurrent_kernel, text))
+    yield Rule("recurrent_kernel", recurrent, _Conversion(lambda weight: _recurrent_kernel(weight, weight), text))
+    biases = [f"bias_ih{end}", f"bias_hh{end}", recurrent]
+    yield Rule("bias", biases, _Conversion(_recurrent_bias, "gates ordered, biases joined"))
+
+
 def _rules() -> Sequence[Rule]:
-    text = "transposed, gates ordered"
-    attention = [
-        rule
-        for number, part in enumerate(("query", "key", "value"))
-        for rule in (
-            Rule(f"{part}/kernel", "in_proj_weight", _third(number, np.transpose)),
-            Rule(f"{part}/bias", "in_proj_bias", _third(number, np.asarray)),
-        )
-    ]
+    kernel = _Conversion(_transposed, "[out, in, ...] to [..., in, out]")
+    depthwise = _Conversion(_depthwise, "[out, 1, ...] to [..., out, 1]")
     return (
-        *attention,
-        Rule("output/kernel", "out_proj.weight", _Conversion(np.transpose, "transposed")),
-        Rule("output/bias", "out_proj.bias"),
-        Rule("kernel", ["weight_ih_l0", "weight_hh_l0"], _Conversion(_recurrent_kernel, text)),
-        Rule("recurrent_kernel", "weight_hh_l0", _Conversion(lambda weight: _recurrent_kernel(weight, weight), text)),
-        Rule(
-            "bias",
-            ["bias_ih_l0", "bias_hh_l0", "weight_hh_l0"],
-            _Conversion(_recurrent_bias, "gates ordered, biases joined"),
-        ),
-        Rule("kernel", "weight", _Conversion(_transposed, "[out, in, ...] to [..., in, out]")),
-        Rule("depthwise_kernel", "weight", _Conversion(_depthwise, "[out, 1, ...] to [..., out, 1]"), reshape=True),
+        *_attention(),
+        *_recurrent("_l0"),
+        *_recurrent(""),
+        Rule("kernel", "weight", kernel),
+        Rule("depthwise_kernel", "weight", depthwise, reshape=True),
+        Rule("depthwise_kernel", "depthwise.weight", depthwise, reshape=True),
+        Rule("pointwise_kernel", "pointwise.weight", kernel),
+        Rule("bias", "bias"),
+        Rule("bias", "pointwise.bias"),
         Rule("embeddings", "weight"),
+        Rule("alpha", "weight", reshape=True),
+        Rule("scale", "weight"),
         Rule("gamma", "weight"),
         Rule("beta", "bias"),
         Rule("moving_mean", "running_mean"),

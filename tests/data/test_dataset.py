@@ -67,6 +67,10 @@ GIVEN = {  # name: (dataset, elements); the elements are TensorFlow's
     "batch of batches": (lambda: numbers(4).batch(2).batch(2), [[[0, 1], [2, 3]]]),
     "batch of dicts": (lambda: Dataset.from_tensor_slices({"x": [1, 2]}).batch(2), [{"x": [1, 2]}]),
     "padded_batch": (lambda: growing().padded_batch(2, [None]), [[[1, 0], [2, 2]], [[3, 3, 3]]]),
+    "padded_batch with -1": (
+        lambda: growing().map(lambda row: (row, row[:, None])).padded_batch(2, ([-1], np.array([3, -1]))),
+        [([[1, 0], [2, 2]], [[[1], [0], [0]], [[2], [2], [0]]]), ([[3, 3, 3]], [[[3], [3], [3]]])],
+    ),
     "padded_batch to a size": (lambda: growing().take(2).padded_batch(2, [3], 7), [[[1, 7, 7], [2, 2, 7]]]),
     "padded_batch of text": (
         lambda: growing().map(lambda row: row.astype("S")).padded_batch(2, drop_remainder=True),

@@ -60,7 +60,7 @@ MADE = {
         lambda: (
             growing(3)
             .map(lambda x: (x, np.ones(1, np.int64)))
-            .bucket_by_sequence_length(lambda x, y: len(x), [4], [2, 1], ((None,), [1]), pad_to_bucket_boundary=True)
+            .bucket_by_sequence_length(lambda x, y: len(x), [4], [2, 1], ((-1,), [1]), pad_to_bucket_boundary=True)
         ),
         [([[1, 0, 0], [2, 2, 0]], [[1], [1]])],
     ),

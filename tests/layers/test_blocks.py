@@ -39,7 +39,8 @@ def test_a_divided_block_has_the_same_batches(count):
 async def test_arrays_give_the_same_batches_in_blocks_of_any_length(monkeypatch, shuffle, steps, done):
     async def given(most):
         monkeypatch.setattr(blocks, "_BYTES", most)
-        arrays = batches.ArrayBatches(Batch([X], [Y]), 6, shuffle, steps, np.random.default_rng(3))
+        random = np.random.default_rng(3) if shuffle else None
+        arrays = batches.ArrayBatches(Batch([X], [Y]), 6, steps, random)
         arrays.go_on(arrays.position(), done)
         found = [[each async for each in arrays.epoch("epoch")] for _ in range(2)]
         return [block.batch_count for each in found for block in each], [
@@ -68,11 +69,10 @@ class Stopping(callbacks.Callback):
 )
 @pytest.mark.parametrize("told", [False, True])
 async def test_training_in_blocks_has_the_bits_of_training_by_single_batches(monkeypatch, settings, told):
-    monkeypatch.setattr(batches.np.random, "default_rng", lambda make=np.random.default_rng: make(7))
-
     async def trained(most):
         monkeypatch.setattr(blocks, "_BYTES", most)
         with af.Graph().as_default():
+            af.set_random_seed(7)
             stopping = Stopping()
             async with af.Sequential([layers.Dense(8, "tanh", input_shape=[6]), layers.Dense(3)]) as model:
                 model.compile("sgd", af.losses.SparseCategoricalCrossentropy(from_logits=True), ["accuracy"])

@@ -29,6 +29,37 @@ async def test_arrays_are_shuffled_in_each_epoch_and_every_element_is_used_once(
     assert not np.array_equal(first, second)
 
 
+async def orders(model, seen, **settings):
+    """The orders in which one call of `fit` after the other takes the rows in a new session: 3 calls of 2 epochs."""
+    async with af.Session(graph=model.graph) as session:
+        found = []
+        for _ in range(3):
+            seen.clear()
+            await model.fit(X, Y, epochs=2, verbose=0, session=session, **settings)
+            found.append(tuple(seen))
+        return found
+
+
+@pytest.mark.parametrize("settings", [{}, {"class_weight": {0: 2.0}, "validation_split": 0.2}])
+async def test_the_seed_of_the_graph_decides_the_orders_of_the_calls_of_fit_in_each_session(model, settings):
+    def noted(labels, predictions):
+        return af.py_func(lambda values: seen.extend(values.ravel().tolist()) or np.float32(0), [labels], af.float32)
+
+    async def trained(seed):
+        with af.Graph().as_default():
+            af.set_random_seed(seed)
+            model = af.Sequential([layers.Input([6]), layers.Dense(3)])
+            model.compile("sgd", "sparse_categorical_crossentropy", [noted])
+            return [await orders(model, seen, **settings) for _ in range(2)]
+
+    seen = []
+    first, again, other = await trained(5), await trained(np.int64(5)), await trained(-6)
+    assert first[0] == first[1] == again[0]
+    assert len({*first[0], *other[0]}) == 6
+    model.compile("sgd", "sparse_categorical_crossentropy", [noted])
+    assert await orders(model, seen, **settings) != await orders(model, seen, **settings)
+
+
 @pytest.mark.parametrize("given", [lambda: list(pairs()), Again], ids=["list", "async iterable"])
 async def test_what_can_be_iterated_again_is_iterated_in_each_epoch(model, given):
     history = await model.fit(given(), epochs=2, verbose=0)
@@ -79,6 +110,8 @@ async def test_with_steps_a_dataset_goes_on_in_the_next_epoch_and_begins_anew_at
 async def test_a_generator_that_ends_too_soon_is_told(model, steps, text):
     with pytest.raises(af.errors.OutOfRangeError, match=text):
         await model.fit(pairs(), epochs=3, steps_per_epoch=steps, verbose=0)
+    with pytest.raises(af.errors.OutOfRangeError, match=r"the validation of epoch 2 has 0 batches.* validation_steps"):
+        await model.fit(X, Y, epochs=3, validation_data=pairs(), verbose=0)
 
 
 @pytest.mark.parametrize("end", ["an error", "a cancellation"])
@@ -100,6 +133,35 @@ async def test_a_generator_is_closed_however_training_ends(model, end):
     with pytest.raises((ConnectionError, asyncio.CancelledError)):
         await task
     assert closed == [True]
+
+
+async def test_a_list_is_inputs_labels_and_weights_unless_the_model_has_as_many_inputs_and_needs_no_labels(model):
+    async def listed(*parts):
+        for rows in IN_ORDER:
+            yield [part[rows] for part in parts]
+
+    weights = np.linspace(0, 2, 50)
+    for parts in ((X, Y), (X, Y, weights)):
+        expected = await model.evaluate(X, Y, sample_weight=(*parts, None)[2])
+        assert await model.evaluate(listed(*parts)) == pytest.approx(expected)
+        history = await model.fit(X, Y, validation_data=listed(*parts), verbose=0)
+        expected = await model.evaluate(X, Y, sample_weight=(*parts, None)[2])
+        assert history.history["val_loss"] == pytest.approx(expected[:1])
+        await model.fit(listed(*parts), verbose=0)
+        np.testing.assert_allclose(await model.predict(listed(*parts)), await model.predict(X), rtol=1e-5)
+
+    class Distance(af.Model):
+        def call(self, inputs, training=False):
+            self.add_loss(af.reduce_mean(af.square(inputs[0] - inputs[1])))
+            return inputs[0] - inputs[1]
+
+    async with Distance() as distance:
+        distance.compile("sgd")
+        np.testing.assert_array_equal(await distance.predict(listed(X, X / 2)), X - X / 2)
+        assert await distance.evaluate(listed(X, X / 2)) == pytest.approx(np.square(X / 2).mean(), rel=1e-5)
+        distance.compile("sgd", "mse")
+        nested = ([[X[rows], X[rows] / 2], X[rows] / 2] for rows in IN_ORDER)
+        assert await distance.evaluate(nested) == pytest.approx(np.square(X / 2).mean(), rel=1e-5)
 
 
 async def test_an_epoch_that_ends_with_the_data_is_followed_by_one_that_begins_anew(model):

@@ -1,5 +1,7 @@
 """Data and settings that `fit` and `compile` refuse."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -56,6 +58,76 @@ pytestmark = pytest.mark.usefixtures("graph")
 async def test_data_that_do_not_fit_are_refused(model, given, error, text):
     with pytest.raises(error, match=text):
         await model.fit(**given, verbose=0)
+
+
+@pytest.mark.parametrize(
+    ("batch", "error", "text"),
+    [
+        (None, TypeError, "an array of numbers or text is wanted, not of objects: None"),
+        ((X, Y, None, None), ValueError, "a batch is inputs, or a tuple of inputs, labels and weights, not one of 4"),
+        ((X[:, :4], Y), ValueError, r"cannot feed a value of shape \[50, 4\]"),
+        ((X.astype(complex), Y), TypeError, "is complex, and dtype float32 is not"),
+        ((X, Y.astype(str)), TypeError, "cannot feed 'labels"),
+    ],
+)
+async def test_a_batch_that_does_not_fit_is_refused_with_its_place(model, batch, error, text):
+    async def batches():
+        yield X, Y
+        yield batch
+
+    for use, place in (
+        (model.fit(batches(), verbose=0), "epoch 1: batch 2"), (model.evaluate(batches()), "the data: batch 2"),
+        (model.fit(X, Y, validation_data=batches(), verbose=0), "the validation of epoch 1: batch 2"),
+    ):  # fmt: skip
+        with pytest.raises(error, match=f"^{place}: .*{text}"):
+            await use
+    if batch is not None and batch[0] is not X:
+        with pytest.raises(error, match=f"^the data: batch 2: .*{text}"):
+            await model.predict(batches())
+
+
+async def test_an_error_of_a_callback_or_of_a_subclass_of_value_error_stays_as_it_is(model):
+    class Odd(ValueError):
+        pass
+
+    def odd():
+        yield X, Y
+        raise Odd("as it is")
+
+    def refuse(batch, logs):
+        raise ValueError("as it is")
+
+    refusing = af.callbacks.LambdaCallback(on_train_batch_end=refuse)
+    for given, error in (((odd(),), Odd), (([(X, Y)], None, None, 1, 0, [refusing]), ValueError)):
+        with pytest.raises(error, match=r"^as it is"):
+            await model.fit(*given)
+
+
+async def test_a_call_without_tensors_and_a_missing_call_of_the_base_are_told():
+    class Returning(af.Model):
+        def __init__(self, value):
+            super().__init__(name="returning")
+            self.value = value
+
+        def call(self, inputs):
+            return self.value
+
+    class Bare(layers.Layer):
+        def __init__(self):
+            self.part = layers.Dense(2)
+
+        def call(self, inputs):
+            return self.part(inputs)
+
+    for value in (None, 3.0, "x", [], {}):
+        with pytest.raises(TypeError, match=rf"returning'?[: ].*`call` returns .*{re.escape(str(value))}"):
+            await Returning(value).predict(X)
+    with pytest.raises(TypeError, match=r"outputs of a model are one tensor or several, not \{\}"):
+        af.Model(layers.Input([6]), {})
+    for use in (lambda: Bare()(af.constant(X)), lambda: Bare().weights, lambda: af.Sequential([Bare()])):
+        with pytest.raises(AttributeError, match=r"call super\(\).__init__\(\) first in Bare.__init__"):
+            use()
+    assert not hasattr(layers.Dense(2), "part")
 
 
 async def test_settings_that_cannot_work_are_refused(model):

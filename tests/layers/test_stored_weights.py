@@ -65,3 +65,6 @@ async def test_a_file_without_any_weight_that_fits_is_refused(saved):
                 await model.load_weights(saved[0], skip_mismatch=True)
             with pytest.raises(af.errors.NotFoundError):
                 await model.load_weights("nowhere", skip_mismatch=True)
+            for skip in (False, True):
+                with pytest.raises(af.errors.NotFoundError, match=r"no such file: .*nothere.safetensors"):
+                    await model.load_weights("nothere.safetensors", skip_mismatch=skip)

@@ -134,6 +134,46 @@ async def test_attention_depthwise_and_transposed_convolution_and_embeddings_hav
     np.testing.assert_array_equal(found["up/kernel"][:, :, 1, 4], w["up.weight"][4, 1])
 
 
+async def test_cells_norms_activations_and_separable_convolutions_have_rules():
+    w = {
+        "cell.weight_ih": normal(8, 3), "cell.weight_hh": normal(8, 2), "cell.bias_ih": normal(8),
+        "cell.bias_hh": normal(8), "rms.weight": normal(3), "each.weight": normal(3), "channel.weight": normal(4),
+        "d.weight": normal(8, 1, 3, 2), "p.weight": normal(5, 8, 1, 1), "p.bias": normal(5),
+        "att.q_proj_weight": normal(4, 4), "att.k_proj_weight": normal(4, 3), "att.v_proj_weight": normal(4, 2),
+        "att.in_proj_bias": normal(12), "att.out_proj.weight": normal(4, 4), "att.out_proj.bias": normal(4),
+    }  # fmt: skip
+    with af.Graph().as_default() as graph:
+        x, images = af.placeholder(af.float32, [None, 3]), af.placeholder(af.float32, [None, 7, 6, 4])
+        state = [af.placeholder(af.float32, [None, 2])] * 2
+        af.layers.LSTMCell(2, name="cell")(x, state)
+        af.layers.PReLU(name="each")(af.layers.RMSNormalization(name="rms")(x))
+        separable = af.layers.SeparableConv2D(5, [3, 2], depth_multiplier=2, name="sep")
+        separable(af.layers.PReLU(shared_axes=[1, 2], name="channel")(images))
+        steps = [af.placeholder(af.float32, [None, 5, size]) for size in (4, 2, 3)]
+        af.layers.MultiHeadAttention(2, 2, name="att")(*steps)
+        weights = {variable.op.name: variable for variable in af.global_variables()}
+    async with af.Session(graph=graph) as session:
+        names = {"d": "sep.depthwise", "p": "sep.pointwise"}
+        assert (await import_weights(session, w, name_map=names, rules=TORCH)).complete
+        found = await session.run(weights)
+        pixels = normal(1, 7, 6, 4)
+        computed = await session.run(separable(images), {images: pixels})
+    expected = {
+        "cell/kernel": w["cell.weight_ih"].T, "cell/recurrent_kernel": w["cell.weight_hh"].T,
+        "cell/bias": w["cell.bias_ih"] + w["cell.bias_hh"], "rms/scale": w["rms.weight"],
+        "each/alpha": w["each.weight"], "channel/alpha": w["channel.weight"][None, None],
+        "att/query/kernel": w["att.q_proj_weight"].T, "att/key/kernel": w["att.k_proj_weight"].T,
+        "att/value/kernel": w["att.v_proj_weight"].T, "att/value/bias": w["att.in_proj_bias"][8:],
+    }  # fmt: skip
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value)
+    whole = np.zeros([8, 4, 3, 2], np.float32)  # a depthwise convolution as one of all channels
+    whole[np.arange(8), np.arange(8) // 2] = w["d.weight"][:, 0]
+    deep = torch_conv(pixels.transpose(0, 3, 1, 2), whole, np.zeros(8, np.float32))
+    wanted = torch_conv(deep, w["p.weight"], w["p.bias"])
+    np.testing.assert_allclose(computed.transpose(0, 3, 1, 2), wanted, rtol=1e-4, atol=1e-5)
+
+
 # Names
 
 

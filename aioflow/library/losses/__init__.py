@@ -7,6 +7,7 @@ of such collections. This folder uses `kernels` and the functions of `library` a
 from aioflow.lazy import Face
 
 _face = Face(__name__, {
+    "aioflow.library.losses.circle": "Circle",
     "aioflow.library.losses.classification": (
         "hinge_loss log_loss sigmoid_cross_entropy softmax_cross_entropy sparse_softmax_cross_entropy"
     ),

@@ -14,6 +14,7 @@ from aioflow.graph.convert import NumberLike, TensorLike, TextLike
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.tensors.dtypes import DTypeLike, ShapeLike
 
+from aioflow.library.losses.circle import Circle as Circle
 from aioflow.library.losses.classification import hinge_loss as hinge_loss
 from aioflow.library.losses.classification import log_loss as log_loss
 from aioflow.library.losses.classification import sigmoid_cross_entropy as sigmoid_cross_entropy
@@ -55,10 +56,10 @@ from aioflow.library.losses.regression import mean_squared_error as mean_squared
 from aioflow.library.losses.temporal import CTC as CTC
 
 __all__ = ["BinaryCrossentropy", "BinaryFocalCrossentropy", "CTC", "CategoricalCrossentropy",
-    "CategoricalFocalCrossentropy", "CategoricalGeneralizedCrossEntropy", "CategoricalHinge", "CosineSimilarity",
-    "Dice", "Hinge", "Huber", "KLDivergence", "LogCosh", "Loss", "MeanAbsoluteError", "MeanAbsolutePercentageError",
-    "MeanSquaredError", "MeanSquaredLogarithmicError", "Poisson", "Reduction", "SparseCategoricalCrossentropy",
-    "SquaredHinge", "Tversky", "absolute_difference", "add_loss", "compute_weighted_loss", "cosine_distance",
-    "get_losses", "get_regularization_loss", "get_regularization_losses", "get_total_loss", "hinge_loss", "huber_loss",
-    "log_loss", "mean_pairwise_squared_error", "mean_squared_error", "sigmoid_cross_entropy", "softmax_cross_entropy",
-    "sparse_softmax_cross_entropy"]
+    "CategoricalFocalCrossentropy", "CategoricalGeneralizedCrossEntropy", "CategoricalHinge", "Circle",
+    "CosineSimilarity", "Dice", "Hinge", "Huber", "KLDivergence", "LogCosh", "Loss", "MeanAbsoluteError",
+    "MeanAbsolutePercentageError", "MeanSquaredError", "MeanSquaredLogarithmicError", "Poisson", "Reduction",
+    "SparseCategoricalCrossentropy", "SquaredHinge", "Tversky", "absolute_difference", "add_loss",
+    "compute_weighted_loss", "cosine_distance", "get_losses", "get_regularization_loss", "get_regularization_losses",
+    "get_total_loss", "hinge_loss", "huber_loss", "log_loss", "mean_pairwise_squared_error", "mean_squared_error",
+    "sigmoid_cross_entropy", "softmax_cross_entropy", "sparse_softmax_cross_entropy"]

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
+from aioflow.library.losses.circle import Circle
 from aioflow.library.losses.focal import (
     BinaryFocalCrossentropy,
     CategoricalFocalCrossentropy,
@@ -40,8 +41,9 @@ NAMES: Final[dict[str, type[Loss]]] = {
     "categorical_crossentropy": CategoricalCrossentropy,
     "categorical_focal_crossentropy": CategoricalFocalCrossentropy,
     "categorical_generalized_cross_entropy": CategoricalGeneralizedCrossEntropy,
-    "categorical_hinge": CategoricalHinge, "cosine_similarity": CosineSimilarity, "dice": Dice, "hinge": Hinge,
-    "huber": Huber, "kl_divergence": KLDivergence, "kld": KLDivergence, "log_cosh": LogCosh, "logcosh": LogCosh,
+    "categorical_hinge": CategoricalHinge, "circle": Circle, "cosine_similarity": CosineSimilarity, "dice": Dice,
+    "hinge": Hinge, "huber": Huber, "kl_divergence": KLDivergence, "kld": KLDivergence, "log_cosh": LogCosh,
+    "logcosh": LogCosh,
     "mae": MeanAbsoluteError, "mape": MeanAbsolutePercentageError, "mean_absolute_error": MeanAbsoluteError,
     "mean_absolute_percentage_error": MeanAbsolutePercentageError, "mean_squared_error": MeanSquaredError,
     "mean_squared_logarithmic_error": MeanSquaredLogarithmicError, "mse": MeanSquaredError,

@@ -66,19 +66,24 @@ class Loss:
             ValueError: the shapes do not fit.
         """
         with name_scope(None, type(self).__name__, [y_true, y_pred]):
-            losses = self.weighted(y_true, y_pred, sample_weight, mask)
-            if mask is None:
+            losses, counted = self.weighted(y_true, y_pred, sample_weight, mask)
+            if counted is None:
                 return reduce_mean(losses)
-            return div_no_nan(reduce_sum(losses), unmasked(mask, losses))
+            return div_no_nan(reduce_sum(losses), unmasked(counted, losses))
 
     def weighted(
         self, y_true: NumberLike, y_pred: NumberLike, sample_weight: NumberLike | None, mask: NumberLike | None
-    ) -> Tensor:
-        """The losses times their weights, and 0 where a mask leaves them out."""
+    ) -> tuple[Tensor, NumberLike | None]:
+        """The losses times their weights, 0 where they do not count, and which of them count; None for all."""
         losses = self.of(y_true, y_pred)
+        counted = self.counted(losses, mask)
         if sample_weight is not None:
             losses = multiply(losses, beside(sample_weight, losses))
-        return losses if mask is None else multiply_no_nan(losses, beside(mask, losses))
+        return losses if counted is None else multiply_no_nan(losses, beside(counted, losses)), counted
+
+    def counted(self, losses: Tensor, mask: NumberLike | None) -> NumberLike | None:
+        """Which of the losses count in the mean, given the mask of elements; None for all."""
+        return mask
 
     def of(self, y_true: NumberLike, y_pred: NumberLike) -> Tensor:
         """The loss of each element of the batch."""
