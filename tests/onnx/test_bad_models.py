@@ -188,7 +188,7 @@ def test_fed_vectors_for_more_axes_than_a_tensor_has_are_refused(type, inputs, s
         (node("TopK", ["x", "k"], ["y", "i"]), {"k": np.array([-1])}, "does not lead from 0 to -1"),
         (node("TopK", ["x", "k"], ["y", "i"]), {"k": np.array([4])}, "index 3 is out of range for size 3"),
         (node("OneHot", ["x", "k", "x"], ["y"]), {"k": np.array(-1 << 40)}, "depth cannot be negative"),
-        (node("OneHot", ["x", "k", "x"], ["y"]), {"k": np.array(1 << 40)}, "needs .* bytes"),
+        (node("OneHot", ["x", "k", "x"], ["y"]), {"k": np.array(1 << 40)}, "needs 26,388,279,066,624 bytes"),
         (
             node("Scan", ["x", "k"], ["y"], num_scan_inputs=2,
                  body=graph([node("Add", ["a", "b"], ["c"])], [value("a"), value("b", None, np.int64)], [value("c")])),
