@@ -1,13 +1,14 @@
 """Models that are damaged or forged: specific errors, and nothing is built or read elsewhere."""
 
 import contextlib
+import math
 from random import Random
 
 import numpy as np
 import pytest
 
 import aioflow as af
-from tests.onnx.models import graph, helper, initial, model, node, onnx, value
+from tests.onnx.models import graph, helper, initial, model, node, onnx, run, value
 from tests.support.scale import amount
 
 GOOD = model([node("Relu", ["x"], ["y"])], [value("x", [2])], [value("y", [2])])
@@ -164,6 +165,42 @@ def test_more_nodes_or_initial_values_than_a_graph_can_hold_are_refused(monkeypa
 )
 def test_numbers_that_would_build_operations_without_end_are_refused(bad):
     refused(model([bad], [value("x", [1, 1, 5, 1 << 40])], [value("y")]), ValueError, f"node 'y' .{bad.op_type}.")
+
+
+HUGE = r"result would have the sizes\]? \[.*2000000000.*\]"
+SCALES = "scales are finite numbers greater than 0, not"
+
+
+@pytest.mark.parametrize("fed", [False, True])
+@pytest.mark.parametrize(
+    ("bad", "sizes", "match"),
+    [
+        (node("Resize", ["x", "", "s"], ["y"]), np.float32([1e9, 1e9]), (HUGE, HUGE)),
+        (node("Resize", ["x", "", "s"], ["y"], mode="linear"), np.float32([1e9, 1e9]), (HUGE, HUGE)),
+        (node("Resize", ["x", "", "s"], ["y"]), np.float32([-1, 1]), (SCALES, r"sizes\] \[-2 2\]")),
+        (node("Resize", ["x", "", "", "s"], ["y"]), np.array([2000000000, 2000000000]), (HUGE, HUGE)),
+        (node("Resize", ["x", "", "", "s"], ["y"]), np.array([-3, 2]), (r"sizes \[-3, 2\]", r"sizes\] \[-3 2\]")),
+        (node("Pad", ["x", "s"], ["y"], mode="edge"), np.array([0, 0, 1999999998, 1999999998]), (HUGE, HUGE)),
+        (node("Pad", ["x", "s"], ["y"], mode="wrap"), np.array([0, -2, 0, -2]),
+         (r"sizes \[2, -2\]", r"sizes\] \[2 -2\]")),
+        (node("AffineGrid", ["t", "s"], ["y"]), np.array([1, 1, 2000000000, 2000000000]), (HUGE, HUGE)),
+    ],
+)  # fmt: skip
+async def test_sizes_that_no_result_can_have_are_refused_before_anything_is_computed(bad, sizes, match, fed):
+    inputs = [value("x", [2, 2]), value("t", [1, 2, 3])] + ([value("s", sizes.shape, sizes.dtype)] if fed else [])
+    data = model([bad], inputs, [value("y")], **({} if fed else {"s": sizes}))
+    if not fed:
+        refused(data, ValueError, f"node 'y' .{bad.op_type}.: .*{match[0]}")
+        return
+    with pytest.raises(af.errors.InvalidArgumentError, match=match[1]):
+        await run(data, np.ones([2, 2], np.float32), np.ones([1, 2, 3], np.float32), sizes)
+
+
+@pytest.mark.parametrize("scale", [math.nan, math.inf, 0])
+@pytest.mark.parametrize("size", [2, "open"])
+def test_scales_that_are_no_finite_numbers_above_0_are_refused(scale, size):
+    data = model([node("Resize", ["x", "", "s"], ["y"])], [value("x", [size])], [value("y")], s=np.float32([scale]))
+    refused(data, ValueError, f"node 'y' .Resize.: {SCALES}")
 
 
 @pytest.mark.parametrize("length", [1 << 24, 1 << 40])

@@ -191,6 +191,15 @@ def test_the_size_of_a_resized_image_is_known_when_the_graph_is_built():
     assert imported.outputs["y"].shape.as_list() == [None, 3, 16, 13]
 
 
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
+@pytest.mark.parametrize("axes", [None, [1]])
+def test_the_size_of_a_padded_tensor_is_known_when_the_graph_is_built(mode, axes):
+    inputs = {"pads": ints(0, 1, 0, 2)} if axes is None else {"pads": ints(1, 2), "axes": ints(*axes)}
+    pad = node("Pad", ["x", "pads", "", *(["axes"] if axes else [])], ["y"], mode=mode)
+    imported = af.onnx.load(model([pad], [value("x", ["n", 4])], [value("y")], **inputs), af.Graph())
+    assert imported.outputs["y"].shape.as_list() == [None, 7]
+
+
 ROUNDED_UP = {"kernel_shape": [3, 2], "strides": [2, 3], "pads": [1, 0, 1, 1], "ceil_mode": 1}
 
 

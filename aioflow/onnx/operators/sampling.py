@@ -19,7 +19,8 @@ from aioflow.kernels.math.comparison import greater_equal, less, less_equal, log
 from aioflow.kernels.math.elementwise import abs
 from aioflow.kernels.math.rounding import floor, rint
 from aioflow.onnx.call import Call
-from aioflow.onnx.operators.values import length_of, rank_of, size_at, sizes_of
+from aioflow.onnx.operators.size_limits import after_size_check, check_known_sizes
+from aioflow.onnx.operators.values import known_ints, length_of, rank_of, size_at, sizes_of
 from aioflow.onnx.registry import operator
 from aioflow.tensors.dtypes import DType, int64
 
@@ -128,10 +129,15 @@ def _sample(images: Tensor, places: Sequence[Tensor], sizes: Sequence[Tensor], p
 @operator("AffineGrid", since=20)
 def _(call: Call, theta: Tensor, size: Tensor) -> Tensor:
     """The points to sample images of that size at, moved by a matrix for each image."""
-    axes = length_of(size) - 2
-    lines = [_line(size[2 + axis], theta.dtype, call.flag("align_corners")) for axis in range(axes)]
+    axes, known = length_of(size) - 2, known_ints(size)
+    sizes = cast(size, int64)[2:]
+    if known is None:
+        sizes = after_size_check(sizes, sizes, theta.dtype)
+    else:
+        check_known_sizes(known[2:], theta.dtype)
+    lines = [_line(sizes[axis], theta.dtype, call.flag("align_corners")) for axis in range(axes)]
     whole = [
-        broadcast_to(reshape(line, [-1 if each == axis else 1 for each in range(axes)]), size[2:])
+        broadcast_to(reshape(line, [-1 if each == axis else 1 for each in range(axes)]), sizes)
         for axis, line in enumerate(lines)
     ]
     points = stack([*reversed(whole), ones_like(whole[0])], axes)
