@@ -230,6 +230,27 @@ async def test_images_whose_size_only_the_run_knows_get_the_same_windows(type, a
             np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("mode", "padding", "found"),
+    [
+        ("linear", "zeros", [math.nan, math.nan, 0, 20]),
+        ("nearest", "zeros", [0, 0, 0, 20]),
+        ("cubic", "border", [math.nan, math.nan, 17, 20]),
+        ("linear", "border", [24, 5, 17, 20]),
+        ("nearest", "border", [24, 5, 17, 20]),
+        ("nearest", "reflection", [24, 0, None, 20]),
+    ],
+)
+async def test_points_of_a_grid_that_are_no_finite_numbers_spoil_no_others(mode, padding, found):
+    """The numbers are those of PyTorch."""
+    sample = node("GridSample", ["x", "grid"], ["y"], mode=mode, padding_mode=padding)
+    data = model([sample], [value("x", [1, 1, 5, 6]), value("grid", [1, 1, 4, 2])], [value("y")])
+    points = np.float32([[[[math.nan, 0.9], [math.inf, -math.inf], [1e30, 0], [-0.16666667, 0.4]]]])
+    (made,) = await run(data, np.arange(30, dtype=np.float32).reshape(1, 1, 5, 6), points)
+    kept = [place for place, number in enumerate(found) if number is not None]
+    np.testing.assert_allclose(made.ravel()[kept], np.float32([found[place] for place in kept]), rtol=1e-5)
+
+
 @pytest.mark.parametrize(("rows", "sizes"), [(7, [3, 3, 1]), (6, [2, 2, 2]), (2, [1, 1, 0])])
 async def test_an_axis_whose_size_only_the_run_knows_is_split_evenly(rows, sizes):
     names = ["a", "b", "c"]

@@ -15,7 +15,7 @@ from aioflow.kernels.array.shapes import broadcast_to, expand_dims, reshape
 from aioflow.kernels.linalg.products import tensordot
 from aioflow.kernels.math.arithmetic import add, divide, floormod, maximum, minimum, multiply, subtract
 from aioflow.kernels.math.casting import cast
-from aioflow.kernels.math.comparison import greater_equal, less, less_equal, logical_and
+from aioflow.kernels.math.comparison import greater, greater_equal, less, less_equal, logical_and
 from aioflow.kernels.math.elementwise import abs
 from aioflow.kernels.math.rounding import floor, rint
 from aioflow.onnx.call import Call
@@ -76,8 +76,8 @@ def _unscaled(point: Tensor, size: Tensor, corners: bool) -> Tensor:
 
 
 def held(point: Tensor, size: Tensor) -> Tensor:
-    """A coordinate, held between the first and the last element."""
-    return minimum(maximum(point, 0.0), subtract(size, 1.0))
+    """A coordinate, held between the first and the last element; NaN becomes that of the first."""
+    return minimum(select(greater(point, 0.0), point, constant(0, point.dtype)), subtract(size, 1.0))
 
 
 def _reflected(point: Tensor, size: Tensor, corners: bool) -> Tensor:
