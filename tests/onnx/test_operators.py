@@ -21,6 +21,8 @@ LINE = RNG.normal(size=(2, 4, 9)).astype(np.float32)
 VOLUME = RNG.normal(size=(1, 2, 4, 5, 3)).astype(np.float32)
 SQUARE = RNG.normal(size=(4, 4)).astype(np.float32)
 BYTES = RNG.integers(0, 255, (4, 6)).astype(np.uint8)
+REGIONS = np.float32([[0, 0, 4, 4], [1, 2, 5.5, 6], [3, 3, 2, 2], [-6, -6, 20, 20]])
+"""Regions of images; one has no size, and one goes beyond the image."""
 WORDS = np.array(["Monday", "tuesday", "monday"], object)
 
 
@@ -121,6 +123,14 @@ CASES = [
     ("Resize", [IMAGES, np.array([], np.float32), np.array([1, 1, 1.5, 0.5], np.float32)], {"mode": "linear"}, 1),
     ("Resize", [IMAGES, np.array([], np.float32), np.array([], np.float32), ints(2, 4, 3, 9)], {"mode": "cubic"}, 1),
     ("ReverseSequence", [SQUARE, ints(1, 2, 3, 4)], {"time_axis": 0, "batch_axis": 1}, 1),
+    ("RoiAlign", [IMAGES, REGIONS, ints(0, 1, 0, 1)], {"output_height": 2, "output_width": 3}, 1),
+    ("RoiAlign", [IMAGES, REGIONS, ints(0, 1, 0, 1)], {"output_height": 2, "sampling_ratio": 2}, 1),
+    (
+        "RoiAlign",
+        [IMAGES, REGIONS, ints(0, 1, 0, 1)],
+        {"mode": "max", "spatial_scale": 0.5, "coordinate_transformation_mode": "output_half_pixel"},
+        1,
+    ),
     ("ScatterElements", [SQUARE, ints(1, 1).reshape(1, 2), weights(1, 2)], {"reduction": "add"}, 1),
     ("ScatterND", [SQUARE, ints(0, 2, 0).reshape(3, 1), weights(3, 4)], {"reduction": "max"}, 1),
     ("Selu", [X], {}, 1),
@@ -249,6 +259,19 @@ async def test_points_of_a_grid_that_are_no_finite_numbers_spoil_no_others(mode,
     (made,) = await run(data, np.arange(30, dtype=np.float32).reshape(1, 1, 5, 6), points)
     kept = [place for place, number in enumerate(found) if number is not None]
     np.testing.assert_allclose(made.ravel()[kept], np.float32([found[place] for place in kept]), rtol=1e-5)
+
+
+async def test_a_region_without_a_finite_size_has_no_points():
+    align = node("RoiAlign", ["x", "regions", "batch"], ["y"], output_height=2, output_width=2)
+    inputs = [value("x", [2, 4, 7, 6]), value("regions", ["n", 4]), value("batch", ["n"], np.int64)]
+    data = model([align], inputs, [value("y")])
+    regions = np.float32([[math.nan, 0, 4, 4], [0, 0, 4, math.nan], [0, 0, 1e9, 1e9]])
+    (made,) = await run(data, IMAGES, regions[:2], ints(0, 1))
+    np.testing.assert_array_equal(made, np.zeros([2, 4, 2, 2]))
+    with pytest.raises(af.errors.InvalidArgumentError, match=r"would have the sizes\] \[1000000000 1000000000\]"):
+        await run(data, IMAGES, regions[2:], ints(0))
+    (none,) = await run(data, IMAGES, regions[:0], ints())
+    assert none.shape == (0, 4, 2, 2)
 
 
 @pytest.mark.parametrize(("rows", "sizes"), [(7, [3, 3, 1]), (6, [2, 2, 2]), (2, [1, 1, 0])])
