@@ -308,6 +308,37 @@ async def test_a_recurrent_layer_takes_an_open_batch_beside_a_given_state(type, 
     np.testing.assert_array_equal(*found)
 
 
+@pytest.mark.parametrize(
+    ("name", "alpha", "beta", "function"),
+    [
+        ("ScaledTanh", [1.2], [0.7], lambda x: 1.2 * np.tanh(0.7 * x)),
+        ("Affine", [0.7], [0.3], lambda x: 0.7 * x + 0.3),
+        ("ThresholdedRelu", [0.7], [], lambda x: np.where(x >= 0.7, x, 0)),
+        ("ThresholdedRelu", [], [], lambda x: np.where(x >= 1, x, 0)),
+        ("LeakyRelu", [0.7], [], lambda x: np.where(x < 0, 0.7 * x, x)),
+        ("Elu", [0.7], [], lambda x: np.where(x < 0, 0.7 * np.expm1(x), x)),
+        ("HardSigmoid", [0.7], [], lambda x: np.clip(0.7 * x + 0.5, 0, 1)),
+        ("Tanh", [9.0], [9.0], np.tanh),
+    ],
+)
+async def test_the_functions_of_a_recurrent_layer_take_their_parameters_in_order(name, alpha, beta, function):
+    """The gate takes none, the function of the new state takes the first ones."""
+    names = ["Sigmoid", name]
+    given = {f"activation_{key}": numbers for key, numbers in (("alpha", alpha), ("beta", beta)) if numbers}
+    layer = node("GRU", ["x", "w", "r"], ["", "y"], hidden_size=1, activations=names, **given)
+    w, x = np.float32([[[1], [0], [1]]]), np.float32([[[-1.3], [0.4], [0.8], [1.6]]])
+    data = model([layer], [value("x", x.shape)], [value("y")], w=w, r=np.zeros([1, 3, 1], np.float32))
+    (found,) = await run(data, x)
+    np.testing.assert_allclose(found.ravel(), (function(x) / (1 + np.exp(x))).ravel(), rtol=1e-5)
+
+
+def test_a_function_without_a_parameter_that_it_needs_is_refused():
+    layer = node("RNN", ["x", "w", "w"], ["", "y"], hidden_size=1, activations=["ScaledTanh"], activation_alpha=[1.2])
+    data = model([layer], [value("x", [3, 2, 1])], [value("y")], w=np.ones([1, 1, 1], np.float32))
+    with pytest.raises(ValueError, match=r"node 'y' .RNN.: activation ScaledTanh needs a number of activation_beta"):
+        af.onnx.load(data, af.Graph())
+
+
 async def test_a_state_of_another_batch_is_refused():
     layer = node("GRU", ["x", "w", "r", "", "", "h"], ["", "y"], hidden_size=5)
     initials = {"w": weights(1, 15, 4), "r": weights(1, 15, 5), "h": weights(1, 1, 5)}
