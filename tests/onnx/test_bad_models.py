@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import aioflow as af
-from tests.onnx.models import graph, helper, initial, model, node, onnx, run, value
+from tests.onnx.models import graph, helper, initial, model, node, onnx, run, sparse, value, with_sparse
 from tests.support.scale import amount
 
 GOOD = model([node("Relu", ["x"], ["y"])], [value("x", [2])], [value("y", [2])])
@@ -295,6 +295,30 @@ def test_sizes_that_do_not_fit_the_data_are_refused(dims, match):
         message.graph.initializer[0].dims.extend(dims)
 
     refused(changed(forge, weights), af.errors.DataLossError, match)
+
+
+@pytest.mark.parametrize(
+    ("values", "indices", "sizes", "kind", "match"),
+    [
+        ([1, 2], [1, 6], [2, 3], af.errors.DataLossError, "no place for the index 6"),
+        ([1, 2], [[0, 0], [0, 3]], [2, 3], af.errors.DataLossError, r"no place for the index \[0, 3\]"),
+        ([1, 2], [[0, 0], [-1, 0]], [2, 3], af.errors.DataLossError, r"no place for the index \[-1, 0\]"),
+        ([1, 2], [1, 1], [2, 3], af.errors.DataLossError, "not in ascending order"),
+        ([1, 2], [1], [2, 3], af.errors.DataLossError, r"values of shape \[2\] at int64 indices of shape \[1\]"),
+        ([1, 2], [1.0, 2.0], [2, 3], af.errors.DataLossError, "at float64 indices"),
+        ([1], [1], [0, 1 << 40], af.errors.ResourceExhaustedError, "has 4,398,046,511,104 bytes as a dense one"),
+        ([1], [1], [-2], af.errors.DataLossError, "cannot have the shape"),
+    ],
+)
+def test_sparse_tensors_whose_parts_do_not_fit_are_refused(values, indices, sizes, kind, match):
+    data = model([node("MatMul", ["x", "w"], ["y"])], [value("x", [2])], [value("y")])
+    refused(with_sparse(data, sparse("w", np.float32(values), indices, sizes)), kind, match)
+
+
+def test_sparse_tensors_have_names_of_their_own():
+    tensor = sparse("w", np.float32([1]), [0], [2])
+    data = model([node("Neg", ["w"], ["y"])], [], [value("y")], w=np.ones(2, np.float32))
+    refused(with_sparse(data, tensor), af.errors.InvalidArgumentError, "more than one initial value is named 'w'")
 
 
 def test_unknown_versions_domains_and_dtypes_are_refused():

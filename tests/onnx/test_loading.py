@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import aioflow as af
-from tests.onnx.models import graph, helper, model, node, run, value
+from tests.onnx.models import graph, helper, model, node, run, sparse, value, with_sparse
 
 W, B = np.array([[1.0, -1.0], [2.0, 0.5]], np.float32), np.array([0.5, -0.25], np.float32)
 LAYER = model(
@@ -312,3 +312,13 @@ async def test_fit_trains_a_loaded_model_with_new_layers_behind_it():
             history = await made.fit(images, wanted, epochs=5, verbose=0)
             assert history.history["loss"][-1] < history.history["loss"][0]
             assert (before[0] != (await made.get_weights())[0]).any()
+
+
+@pytest.mark.parametrize("indices", [[1, 5], [[0, 1], [1, 2]]])
+@pytest.mark.parametrize("where", ["initial value", "constant"])
+async def test_a_sparse_tensor_is_read_as_a_dense_one(indices, where):
+    tensor = sparse("w", np.float32([7, 8]), np.int64(indices), [2, 3])
+    constants = [node("Constant", [], ["w"], sparse_value=tensor)] if where == "constant" else []
+    data = model([*constants, node("MatMul", ["x", "w"], ["y"])], [value("x", [2])], [value("y")])
+    (found,) = await run(data if constants else with_sparse(data, tensor), np.float32([1, 10]))
+    np.testing.assert_array_equal(found, [0, 7, 80])
