@@ -50,7 +50,13 @@ def _model(whole: memoryview, external: ExternalData) -> Model:
     functions = {
         (normal_domain(each.domain), each.name, each.overload): reader.function(each) for each in message.functions
     }
-    return Model(reader.graph(message.graph), opsets_of(message.opset_import), functions)
+    body = reader.graph(message.graph)
+    return Model(body, opsets_of(message.opset_import), functions, _defaults(message, body))
+
+
+def _defaults(message: Any, body: GraphBody) -> list[str]:
+    """The initial values that are inputs, too. Before version 4 of the format all were, and none could be changed."""
+    return [each.name for each in message.graph.input if message.ir_version >= 4 and each.name in body.initializers]
 
 
 def _parsed(data: bytes) -> Any:
