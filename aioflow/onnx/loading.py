@@ -55,6 +55,7 @@ def load(
             nodes than a graph can hold.
         PermissionDeniedError: external data lie outside of the model's folder.
         NotFoundError: a file of external data does not exist.
+        ResourceExhaustedError: a sparse tensor has more than 2 GiB as a dense one.
         ValueError, TypeError: inputs of a node do not fit each other, or its operator.
 
     Examples:

@@ -196,6 +196,13 @@ async def test_sizes_that_no_result_can_have_are_refused_before_anything_is_comp
         await run(data, np.ones([2, 2], np.float32), np.ones([1, 2, 3], np.float32), sizes)
 
 
+@pytest.mark.parametrize("attributes", [{"output_width": 1 << 40}, {"sampling_ratio": 1 << 20}, {"output_height": -1}])
+def test_regions_of_sizes_that_no_result_can_have_are_refused(attributes):
+    align = node("RoiAlign", ["x", "r", "b"], ["y"], **attributes)
+    inputs = [value("x", [1, 1, 2, 2]), value("r", [1, 4]), value("b", [1], np.int64)]
+    refused(model([align], inputs, [value("y")]), ValueError, "node 'y' .RoiAlign.: the result would have the sizes")
+
+
 @pytest.mark.parametrize("scale", [math.nan, math.inf, 0])
 @pytest.mark.parametrize("size", [2, "open"])
 def test_scales_that_are_no_finite_numbers_above_0_are_refused(scale, size):

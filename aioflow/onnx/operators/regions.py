@@ -24,7 +24,7 @@ from aioflow.library.functional import map_fn
 from aioflow.onnx.call import Call
 from aioflow.onnx.operators.convolution import with_bias
 from aioflow.onnx.operators.sampling import held, linear_sample, size_of
-from aioflow.onnx.operators.size_limits import after_size_check
+from aioflow.onnx.operators.size_limits import after_size_check, check_known_sizes
 from aioflow.onnx.operators.values import rank_of, sizes_of, stacked
 from aioflow.onnx.operators.windows import taps, windows_of
 from aioflow.onnx.registry import operator
@@ -42,6 +42,7 @@ def _(call: Call, x: Tensor, regions: Tensor, batch: Tensor) -> Tensor:
     axes = [(corners[:, 1], corners[:, 3]), (corners[:, 0], corners[:, 2])]
     lines = [(first, _length(first, last, least=half != "half_pixel")) for first, last in axes]
     images, points = transpose(x, [0, 2, 3, 1]), call.integer("sampling_ratio", 0)
+    check_known_sizes([size * max(points, 1) for size in _sizes(call)], x.dtype)
     if points > 0:
         return _aligned(call, gather(images, batch), lines, [points, points])
     places = gather(number_range(sizes_of(images)[0]), batch)
@@ -53,7 +54,7 @@ def _length(first: Tensor, last: Tensor, least: bool) -> Tensor:
     return maximum(subtract(last, first), 1.0) if least else subtract(last, first)
 
 
-def _adapted(call: Call, image: Tensor, lines: Sequence[Sequence[Tensor]]) -> Tensor:
+def _adapted(call: Call, image: Tensor, lines: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
     """One region of an image, with a point for each element of the image along both axes; 0 if it has no size."""
     counts = [
         cast(ceil(divide(select(greater(length, 0.0), length, 0.0), float(size))), int64)
@@ -61,7 +62,7 @@ def _adapted(call: Call, image: Tensor, lines: Sequence[Sequence[Tensor]]) -> Te
     ]
     points = maximum(stack(counts), constant(1, int64))
     points = after_size_check(points, multiply(points, constant(_sizes(call), int64)), image.dtype)
-    whole = [[expand_dims(each, 0) for each in line] for line in lines]
+    whole = [(expand_dims(first, 0), expand_dims(length, 0)) for first, length in lines]
     (made,) = unstack(_aligned(call, expand_dims(image, 0), whole, [points[0], points[1]]), 1)
     return select(greater(reduce_min(stack(counts)), constant(0, int64)), made, constant(0, made.dtype))
 
@@ -71,7 +72,9 @@ def _sizes(call: Call) -> list[int]:
     return [call.integer("output_height", 1), call.integer("output_width", 1)]
 
 
-def _aligned(call: Call, images: Tensor, lines: Sequence[Sequence[Tensor]], points: Sequence[int | Tensor]) -> Tensor:
+def _aligned(
+    call: Call, images: Tensor, lines: Sequence[tuple[Tensor, Tensor]], points: Sequence[int | Tensor]
+) -> Tensor:
     """A region of each image. `lines` give its start and length along both axes, `points` those of an element."""
     weighted = [
         _between(_sampled(*line, size, count), size_of(images, 1 + axis))

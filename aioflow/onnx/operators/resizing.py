@@ -151,7 +151,8 @@ def _within_limits(x: Tensor, axes: list[Axis]) -> list[Axis]:
 
 def _least_count(axis: Axis) -> int | None:
     """The new size, or the least that it can be for a scale that the model fixes. None if only the run knows both."""
-    count, scale = known_number(axis.count), known_number(axis.scale)
+    count: int | None = known_number(axis.count)
+    scale = known_number(axis.scale)
     return math.floor(scale) if count is None and scale is not None else count
 
 
