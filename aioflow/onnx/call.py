@@ -74,6 +74,10 @@ class Call:
         """An attribute that is a list of integers."""
         return [int(item) for item in self._checked(name, None if default is None else list(default), list)]
 
+    def numbers(self, name: str) -> list[float]:
+        """An attribute that is a list of numbers, empty by default."""
+        return [float(item) for item in self._checked(name, [], list)]
+
     def dtype(self, name: str, default: DType | None = None) -> DType:
         """An attribute that is the number of a dtype."""
         if default is not None and not self.get(name):

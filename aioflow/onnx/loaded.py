@@ -30,6 +30,8 @@ class ImportedModel:
         tensors: all tensors of the model's outermost graph, by name.
         variables: the weights, by name.
         initializer: the operation that gives the variables the values of the file.
+        defaults: the inputs that have a value in the file, by name: a run may be fed another one. They are the weights
+            and floating-point scalars among such inputs; others, such as axes, are fixed when the graph is built.
 
     Examples:
         >>> x = af.placeholder(af.float32, [None, 2], name="x")
@@ -45,3 +47,4 @@ class ImportedModel:
     tensors: Mapping[str, Tensor]
     variables: Mapping[str, Variable]
     initializer: Operation
+    defaults: Mapping[str, Tensor]

@@ -7,7 +7,7 @@ from aioflow.files.byte_count import Progress
 from aioflow.graph.building import get_default_graph
 from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Tensor
-from aioflow.kernels.array.constants import constant, identity, placeholder
+from aioflow.kernels.array.constants import constant, identity, placeholder, placeholder_with_default
 from aioflow.library.control import group
 from aioflow.library.tensor_array import TensorArray
 from aioflow.library.variables import Variable
@@ -23,7 +23,7 @@ from aioflow.onnx.optional_value import OptionalValue
 from aioflow.onnx.reading import Source, read_model
 from aioflow.onnx.weights import Role, roles
 from aioflow.tensors.as_array import AnyArray
-from aioflow.tensors.dtypes import bool_
+from aioflow.tensors.dtypes import FLOAT, as_dtype, bool_
 
 
 def load(
@@ -55,6 +55,7 @@ def load(
             nodes than a graph can hold.
         PermissionDeniedError: external data lie outside of the model's folder.
         NotFoundError: a file of external data does not exist.
+        ResourceExhaustedError: a sparse tensor has more than 2 GiB as a dense one.
         ValueError, TypeError: inputs of a node do not fit each other, or its operator.
 
     Examples:
@@ -100,7 +101,8 @@ class _Import:
         outputs = {name: _output(name, scope[name]) for name in body.outputs}
         tensors = {name: value for name, value in scope.items() if isinstance(value, Tensor)}
         initializer = group(*[variable.initializer for variable in self._variables.values()], name="initializer")
-        return ImportedModel(graph, inputs, outputs, tensors, self._variables, initializer)
+        defaults = {name: tensors[name] for name in self._model.defaults if self._is_open(name)}
+        return ImportedModel(graph, inputs, outputs, tensors, self._variables, initializer, defaults)
 
     def _initial_values(self, body: GraphBody) -> Iterator[tuple[str, Tensor]]:
         kinds = roles(body)
@@ -109,13 +111,21 @@ class _Import:
 
     def _initial_value(self, name: str, array: AnyArray, role: Role) -> Tensor:
         if role is Role.CONSTANT:
-            return constant(array, name=valid_name(name))
+            value = constant(array, name=valid_name(name))
+            return placeholder_with_default(value, value.shape) if self._is_open(name) else value
         trainable = self._trainable and role is Role.WEIGHT
         variable = self._variables[name] = Variable(array, trainable, name=valid_name(name))
         # Its first read will do: nothing that is built before changes it.
         read = variable.graph.as_graph_element(variable, allow_operation=False)
         assert isinstance(read, Tensor)
         return read
+
+    def _is_open(self, name: str) -> bool:
+        """Whether a run may be fed another value. The graph may be built by integers and vectors of settings."""
+        if name not in self._model.defaults or name in self._variables:
+            return name in self._model.defaults
+        array = self._model.graph.initializers[name]
+        return array.ndim == 0 and as_dtype(array.dtype) in FLOAT
 
 
 def _input(name: str, declared: ValueType) -> Tensor | TensorArray | OptionalValue:

@@ -104,8 +104,12 @@ class Function:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Model:
-    """A graph, the version of each domain of its operators, and functions by domain, name and overload."""
+    """A graph, the version of each domain of its operators, and functions by domain, name and overload.
+
+    `defaults` names the initial values that are inputs, too: a run may get another value.
+    """
 
     graph: GraphBody
     opsets: Mapping[str, int]
     functions: Mapping[tuple[str, str, str], Function]
+    defaults: Sequence[str] = ()

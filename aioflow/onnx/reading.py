@@ -16,6 +16,7 @@ from aioflow.onnx.external import ExternalData
 from aioflow.onnx.model import Function, GraphBody, Model, Node, Reference, ValueType
 from aioflow.onnx.ordering import sorted_nodes
 from aioflow.onnx.protobuf import package
+from aioflow.onnx.sparse_tensors import dense_array_of
 from aioflow.onnx.storage import Storage
 from aioflow.onnx.tensors import array_of, dtype_of
 from aioflow.tensors.as_array import AnyArray
@@ -49,7 +50,13 @@ def _model(whole: memoryview, external: ExternalData) -> Model:
     functions = {
         (normal_domain(each.domain), each.name, each.overload): reader.function(each) for each in message.functions
     }
-    return Model(reader.graph(message.graph), opsets_of(message.opset_import), functions)
+    body = reader.graph(message.graph)
+    return Model(body, opsets_of(message.opset_import), functions, _defaults(message, body))
+
+
+def _defaults(message: Any, body: GraphBody) -> list[str]:
+    """The initial values that are inputs, too. Before version 4 of the format all were, and none could be changed."""
+    return [each.name for each in message.graph.input if message.ir_version >= 4 and each.name in body.initializers]
 
 
 def _parsed(data: bytes) -> Any:
@@ -140,6 +147,10 @@ class Reader:
                 return array_of(message.t, self._storage)
             case "TENSORS":
                 return [array_of(item, self._storage) for item in message.tensors]
+            case "SPARSE_TENSOR":
+                return dense_array_of(message.sparse_tensor, self._storage)
+            case "SPARSE_TENSORS":
+                return [dense_array_of(item, self._storage) for item in message.sparse_tensors]
             case "GRAPH":
                 return self.graph(message.g)
             case "GRAPHS":
@@ -151,10 +162,8 @@ class Reader:
         )
 
     def _initializers(self, message: Any) -> dict[str, AnyArray]:
-        if message.sparse_initializer:
-            names = [each.values.name for each in message.sparse_initializer]
-            raise errors.UnimplementedError(f"initializers {_listed(names)} are sparse, which aioflow does not read")
-        return {each.name: array_of(each, self._storage) for each in message.initializer}
+        found = {each.name: array_of(each, self._storage) for each in message.initializer}
+        return found | {each.values.name: dense_array_of(each, self._storage) for each in message.sparse_initializer}
 
     def _type(self, message: Any) -> ValueType:
         return value_type(message.type, f"{message.name!r}")
@@ -193,6 +202,8 @@ def _names_of_graph(message: Any) -> Iterator[Any]:
         yield each.name
     for tensor in message.initializer:
         yield from _names_of_tensor(tensor)
+    for sparse in message.sparse_initializer:
+        yield from (*_names_of_tensor(sparse.values), *_names_of_tensor(sparse.indices))
     yield from _names_of_nodes(message.node)
 
 
@@ -200,7 +211,14 @@ def _names_of_nodes(nodes: Iterable[Any]) -> Iterator[Any]:
     for node in nodes:
         yield from (node.name, node.domain, node.op_type, node.overload, *node.input, *node.output)
         for each in node.attribute:
-            yield from (each.name, each.ref_attr_name, *_names_of_tensor(each.t))
+            yield from (each.name, each.ref_attr_name)
+            for tensor in (each.t, each.sparse_tensor.values, each.sparse_tensor.indices):
+                yield from _names_of_tensor(tensor)
+
+
+def _initial_tensors(message: Any) -> list[Any]:
+    """The tensors that give initial values their names, those of sparse ones, too."""
+    return [*message.initializer, *[each.values for each in message.sparse_initializer]]
 
 
 def _names_of_tensor(tensor: Any) -> Iterator[Any]:
@@ -212,10 +230,10 @@ def _names_of_tensor(tensor: Any) -> Iterator[Any]:
 
 def _check_names(message: Any) -> None:
     """InvalidArgumentError if two values of a graph have one name. An input may have an initial value of its name."""
-    for what, values in (("input", message.input), ("initial value", message.initializer)):
+    for what, values in (("input", message.input), ("initial value", _initial_tensors(message))):
         _check_once(what, [each.name for each in values])
     made = [name for node in message.node for name in node.output if name]
-    given = {each.name for each in message.input} | {each.name for each in message.initializer}
+    given = {each.name for each in message.input} | {each.name for each in _initial_tensors(message)}
     twice = [name for name, times in Counter(made).items() if times > 1 or name in given]
     if twice:
         raise errors.InvalidArgumentError(f"{_listed(twice)} is computed more than once")

@@ -29,7 +29,7 @@ _BITS: Final = {
 
 NUMBERS: Final = {dtype: number for number, dtype in DTYPES.items()}
 _EXTERNAL: Final = 1
-_LARGEST: Final = 1 << 40
+LARGEST: Final = 1 << 40
 """The most bytes of a tensor."""
 MOST_AXES: Final = 64
 """The most axes of a tensor."""
@@ -51,7 +51,7 @@ def array_of(tensor: Any, storage: Storage) -> AnyArray:
     dtype, sizes = dtype_of(tensor.data_type, f"tensor {tensor.name!r}"), checked_sizes(tensor.name, tensor.dims)
     count = math.prod(sizes)
     largest = math.prod([size or 1 for size in sizes]) * dtype.size  # NumPy counts sizes beside a 0, too
-    if largest > _LARGEST:
+    if largest > LARGEST:
         raise errors.DataLossError(f"tensor {tensor.name!r} of shape {sizes} would have {largest} bytes")
     if dtype is dtypes.string:
         array = _strings(tensor.name, tensor.string_data, sizes)

@@ -19,6 +19,19 @@ def initial(**values):
     return [arrays.from_array(np.asarray(array), name) for name, array in values.items()]
 
 
+def sparse(name, values, indices, sizes):
+    """A sparse tensor message."""
+    parts = [arrays.from_array(np.asarray(part), name) for part in (values, indices)]
+    return helper.make_sparse_tensor(*parts, sizes)
+
+
+def with_sparse(data, *tensors):
+    """The bytes of a model with more initial values, which are sparse."""
+    message = onnx.ModelProto.FromString(data)
+    message.graph.sparse_initializer.extend(tensors)
+    return message.SerializeToString()
+
+
 def graph(nodes, inputs, outputs, **initials):
     """A graph message."""
     return helper.make_graph(nodes, "graph", inputs, outputs, initial(**initials))

@@ -1,13 +1,14 @@
 """Models that are damaged or forged: specific errors, and nothing is built or read elsewhere."""
 
 import contextlib
+import math
 from random import Random
 
 import numpy as np
 import pytest
 
 import aioflow as af
-from tests.onnx.models import graph, helper, initial, model, node, onnx, value
+from tests.onnx.models import graph, helper, initial, model, node, onnx, run, sparse, value, with_sparse
 from tests.support.scale import amount
 
 GOOD = model([node("Relu", ["x"], ["y"])], [value("x", [2])], [value("y", [2])])
@@ -166,6 +167,49 @@ def test_numbers_that_would_build_operations_without_end_are_refused(bad):
     refused(model([bad], [value("x", [1, 1, 5, 1 << 40])], [value("y")]), ValueError, f"node 'y' .{bad.op_type}.")
 
 
+HUGE = r"result would have the sizes\]? \[.*2000000000.*\]"
+SCALES = "scales are finite numbers greater than 0, not"
+
+
+@pytest.mark.parametrize("fed", [False, True])
+@pytest.mark.parametrize(
+    ("bad", "sizes", "match"),
+    [
+        (node("Resize", ["x", "", "s"], ["y"]), np.float32([1e9, 1e9]), (HUGE, HUGE)),
+        (node("Resize", ["x", "", "s"], ["y"], mode="linear"), np.float32([1e9, 1e9]), (HUGE, HUGE)),
+        (node("Resize", ["x", "", "s"], ["y"]), np.float32([-1, 1]), (SCALES, r"sizes\] \[-2 2\]")),
+        (node("Resize", ["x", "", "", "s"], ["y"]), np.array([2000000000, 2000000000]), (HUGE, HUGE)),
+        (node("Resize", ["x", "", "", "s"], ["y"]), np.array([-3, 2]), (r"sizes \[-3, 2\]", r"sizes\] \[-3 2\]")),
+        (node("Pad", ["x", "s"], ["y"], mode="edge"), np.array([0, 0, 1999999998, 1999999998]), (HUGE, HUGE)),
+        (node("Pad", ["x", "s"], ["y"], mode="wrap"), np.array([0, -2, 0, -2]),
+         (r"sizes \[2, -2\]", r"sizes\] \[2 -2\]")),
+        (node("AffineGrid", ["t", "s"], ["y"]), np.array([1, 1, 2000000000, 2000000000]), (HUGE, HUGE)),
+    ],
+)  # fmt: skip
+async def test_sizes_that_no_result_can_have_are_refused_before_anything_is_computed(bad, sizes, match, fed):
+    inputs = [value("x", [2, 2]), value("t", [1, 2, 3])] + ([value("s", sizes.shape, sizes.dtype)] if fed else [])
+    data = model([bad], inputs, [value("y")], **({} if fed else {"s": sizes}))
+    if not fed:
+        refused(data, ValueError, f"node 'y' .{bad.op_type}.: .*{match[0]}")
+        return
+    with pytest.raises(af.errors.InvalidArgumentError, match=match[1]):
+        await run(data, np.ones([2, 2], np.float32), np.ones([1, 2, 3], np.float32), sizes)
+
+
+@pytest.mark.parametrize("attributes", [{"output_width": 1 << 40}, {"sampling_ratio": 1 << 20}, {"output_height": -1}])
+def test_regions_of_sizes_that_no_result_can_have_are_refused(attributes):
+    align = node("RoiAlign", ["x", "r", "b"], ["y"], **attributes)
+    inputs = [value("x", [1, 1, 2, 2]), value("r", [1, 4]), value("b", [1], np.int64)]
+    refused(model([align], inputs, [value("y")]), ValueError, "node 'y' .RoiAlign.: the result would have the sizes")
+
+
+@pytest.mark.parametrize("scale", [math.nan, math.inf, 0])
+@pytest.mark.parametrize("size", [2, "open"])
+def test_scales_that_are_no_finite_numbers_above_0_are_refused(scale, size):
+    data = model([node("Resize", ["x", "", "s"], ["y"])], [value("x", [size])], [value("y")], s=np.float32([scale]))
+    refused(data, ValueError, f"node 'y' .Resize.: {SCALES}")
+
+
 @pytest.mark.parametrize("length", [1 << 24, 1 << 40])
 @pytest.mark.parametrize(
     ("type", "inputs", "shape"),
@@ -188,7 +232,7 @@ def test_fed_vectors_for_more_axes_than_a_tensor_has_are_refused(type, inputs, s
         (node("TopK", ["x", "k"], ["y", "i"]), {"k": np.array([-1])}, "does not lead from 0 to -1"),
         (node("TopK", ["x", "k"], ["y", "i"]), {"k": np.array([4])}, "index 3 is out of range for size 3"),
         (node("OneHot", ["x", "k", "x"], ["y"]), {"k": np.array(-1 << 40)}, "depth cannot be negative"),
-        (node("OneHot", ["x", "k", "x"], ["y"]), {"k": np.array(1 << 40)}, "needs .* bytes"),
+        (node("OneHot", ["x", "k", "x"], ["y"]), {"k": np.array(1 << 40)}, "needs 26,388,279,066,624 bytes"),
         (
             node("Scan", ["x", "k"], ["y"], num_scan_inputs=2,
                  body=graph([node("Add", ["a", "b"], ["c"])], [value("a"), value("b", None, np.int64)], [value("c")])),
@@ -258,6 +302,30 @@ def test_sizes_that_do_not_fit_the_data_are_refused(dims, match):
         message.graph.initializer[0].dims.extend(dims)
 
     refused(changed(forge, weights), af.errors.DataLossError, match)
+
+
+@pytest.mark.parametrize(
+    ("values", "indices", "sizes", "kind", "match"),
+    [
+        ([1, 2], [1, 6], [2, 3], af.errors.DataLossError, "no place for the index 6"),
+        ([1, 2], [[0, 0], [0, 3]], [2, 3], af.errors.DataLossError, r"no place for the index \[0, 3\]"),
+        ([1, 2], [[0, 0], [-1, 0]], [2, 3], af.errors.DataLossError, r"no place for the index \[-1, 0\]"),
+        ([1, 2], [1, 1], [2, 3], af.errors.DataLossError, "not in ascending order"),
+        ([1, 2], [1], [2, 3], af.errors.DataLossError, r"values of shape \[2\] at int64 indices of shape \[1\]"),
+        ([1, 2], [1.0, 2.0], [2, 3], af.errors.DataLossError, "at float64 indices"),
+        ([1], [1], [0, 1 << 40], af.errors.ResourceExhaustedError, "has 4,398,046,511,104 bytes as a dense one"),
+        ([1], [1], [-2], af.errors.DataLossError, "cannot have the shape"),
+    ],
+)
+def test_sparse_tensors_whose_parts_do_not_fit_are_refused(values, indices, sizes, kind, match):
+    data = model([node("MatMul", ["x", "w"], ["y"])], [value("x", [2])], [value("y")])
+    refused(with_sparse(data, sparse("w", np.float32(values), indices, sizes)), kind, match)
+
+
+def test_sparse_tensors_have_names_of_their_own():
+    tensor = sparse("w", np.float32([1]), [0], [2])
+    data = model([node("Neg", ["w"], ["y"])], [], [value("y")], w=np.ones(2, np.float32))
+    refused(with_sparse(data, tensor), af.errors.InvalidArgumentError, "more than one initial value is named 'w'")
 
 
 def test_unknown_versions_domains_and_dtypes_are_refused():

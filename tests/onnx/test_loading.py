@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import aioflow as af
-from tests.onnx.models import graph, helper, model, node, run, value
+from tests.onnx.models import graph, helper, model, node, onnx, run, sparse, value, with_sparse
 
 W, B = np.array([[1.0, -1.0], [2.0, 0.5]], np.float32), np.array([0.5, -0.25], np.float32)
 LAYER = model(
@@ -312,3 +312,40 @@ async def test_fit_trains_a_loaded_model_with_new_layers_behind_it():
             history = await made.fit(images, wanted, epochs=5, verbose=0)
             assert history.history["loss"][-1] < history.history["loss"][0]
             assert (before[0] != (await made.get_weights())[0]).any()
+
+
+@pytest.mark.parametrize("indices", [[1, 5], [[0, 1], [1, 2]]])
+@pytest.mark.parametrize("where", ["initial value", "constant"])
+async def test_a_sparse_tensor_is_read_as_a_dense_one(indices, where):
+    tensor = sparse("w", np.float32([7, 8]), np.int64(indices), [2, 3])
+    constants = [node("Constant", [], ["w"], sparse_value=tensor)] if where == "constant" else []
+    data = model([*constants, node("MatMul", ["x", "w"], ["y"])], [value("x", [2])], [value("y")])
+    (found,) = await run(data if constants else with_sparse(data, tensor), np.float32([1, 10]))
+    np.testing.assert_array_equal(found, [0, 7, 80])
+
+
+async def test_an_input_with_a_default_value_may_be_fed():
+    data = model(
+        [node("Add", ["x", "w"], ["sum"]), node("Pad", ["sum", "pads", "s"], ["y"])],
+        [value("x", [2]), value("w", [2]), value("s", []), value("pads", [2], np.int64)],
+        [value("y")],
+        w=np.float32([1, 2]),
+        s=np.float32(3),
+        pads=np.array([0, 1]),
+    )
+    imported = af.onnx.load(data, af.Graph())
+    assert [[*imported.inputs], [*imported.defaults]] == [["x"], ["w", "s"]]
+    x, w, s = imported.inputs["x"], imported.defaults["w"], imported.defaults["s"]
+    async with af.Session(graph=imported.graph) as session:
+        await session.run(imported.initializer)
+        found = [await session.run(imported.outputs["y"], {x: [0, 0], **fed}) for fed in ({}, {w: [4, 5], s: 6})]
+    np.testing.assert_array_equal(found, [[1, 2, 3], [4, 5, 6]])
+
+
+def test_no_input_of_the_first_versions_of_the_format_has_a_default_value():
+    """They list each initial value among the inputs."""
+    message = onnx.ModelProto.FromString(LAYER)
+    message.ir_version = 3
+    message.graph.input.extend([value("w", [2, 2]), value("b", [2])])
+    imported = af.onnx.load(message.SerializeToString(), af.Graph())
+    assert [[*imported.inputs], [*imported.defaults]] == [["x"], []]

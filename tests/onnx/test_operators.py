@@ -21,6 +21,8 @@ LINE = RNG.normal(size=(2, 4, 9)).astype(np.float32)
 VOLUME = RNG.normal(size=(1, 2, 4, 5, 3)).astype(np.float32)
 SQUARE = RNG.normal(size=(4, 4)).astype(np.float32)
 BYTES = RNG.integers(0, 255, (4, 6)).astype(np.uint8)
+REGIONS = np.float32([[0, 0, 4, 4], [1, 2, 5.5, 6], [3, 3, 2, 2], [-6, -6, 20, 20]])
+"""Regions of images; one has no size, and one goes beyond the image."""
 WORDS = np.array(["Monday", "tuesday", "monday"], object)
 
 
@@ -121,6 +123,14 @@ CASES = [
     ("Resize", [IMAGES, np.array([], np.float32), np.array([1, 1, 1.5, 0.5], np.float32)], {"mode": "linear"}, 1),
     ("Resize", [IMAGES, np.array([], np.float32), np.array([], np.float32), ints(2, 4, 3, 9)], {"mode": "cubic"}, 1),
     ("ReverseSequence", [SQUARE, ints(1, 2, 3, 4)], {"time_axis": 0, "batch_axis": 1}, 1),
+    ("RoiAlign", [IMAGES, REGIONS, ints(0, 1, 0, 1)], {"output_height": 2, "output_width": 3}, 1),
+    ("RoiAlign", [IMAGES, REGIONS, ints(0, 1, 0, 1)], {"output_height": 2, "sampling_ratio": 2}, 1),
+    (
+        "RoiAlign",
+        [IMAGES, REGIONS, ints(0, 1, 0, 1)],
+        {"mode": "max", "spatial_scale": 0.5, "coordinate_transformation_mode": "output_half_pixel"},
+        1,
+    ),
     ("ScatterElements", [SQUARE, ints(1, 1).reshape(1, 2), weights(1, 2)], {"reduction": "add"}, 1),
     ("ScatterND", [SQUARE, ints(0, 2, 0).reshape(3, 1), weights(3, 4)], {"reduction": "max"}, 1),
     ("Selu", [X], {}, 1),
@@ -191,6 +201,15 @@ def test_the_size_of_a_resized_image_is_known_when_the_graph_is_built():
     assert imported.outputs["y"].shape.as_list() == [None, 3, 16, 13]
 
 
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
+@pytest.mark.parametrize("axes", [None, [1]])
+def test_the_size_of_a_padded_tensor_is_known_when_the_graph_is_built(mode, axes):
+    inputs = {"pads": ints(0, 1, 0, 2)} if axes is None else {"pads": ints(1, 2), "axes": ints(*axes)}
+    pad = node("Pad", ["x", "pads", "", *(["axes"] if axes else [])], ["y"], mode=mode)
+    imported = af.onnx.load(model([pad], [value("x", ["n", 4])], [value("y")], **inputs), af.Graph())
+    assert imported.outputs["y"].shape.as_list() == [None, 7]
+
+
 ROUNDED_UP = {"kernel_shape": [3, 2], "strides": [2, 3], "pads": [1, 0, 1, 1], "ceil_mode": 1}
 
 
@@ -219,6 +238,40 @@ async def test_images_whose_size_only_the_run_knows_get_the_same_windows(type, a
             (wanted,) = await run(data, images)
             found = await session.run(imported.outputs["y"], {imported.inputs["x"]: images})
             np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("mode", "padding", "found"),
+    [
+        ("linear", "zeros", [math.nan, math.nan, 0, 20]),
+        ("nearest", "zeros", [0, 0, 0, 20]),
+        ("cubic", "border", [math.nan, math.nan, 17, 20]),
+        ("linear", "border", [24, 5, 17, 20]),
+        ("nearest", "border", [24, 5, 17, 20]),
+        ("nearest", "reflection", [24, 0, None, 20]),
+    ],
+)
+async def test_points_of_a_grid_that_are_no_finite_numbers_spoil_no_others(mode, padding, found):
+    """The numbers are those of PyTorch."""
+    sample = node("GridSample", ["x", "grid"], ["y"], mode=mode, padding_mode=padding)
+    data = model([sample], [value("x", [1, 1, 5, 6]), value("grid", [1, 1, 4, 2])], [value("y")])
+    points = np.float32([[[[math.nan, 0.9], [math.inf, -math.inf], [1e30, 0], [-0.16666667, 0.4]]]])
+    (made,) = await run(data, np.arange(30, dtype=np.float32).reshape(1, 1, 5, 6), points)
+    kept = [place for place, number in enumerate(found) if number is not None]
+    np.testing.assert_allclose(made.ravel()[kept], np.float32([found[place] for place in kept]), rtol=1e-5)
+
+
+async def test_a_region_without_a_finite_size_has_no_points():
+    align = node("RoiAlign", ["x", "regions", "batch"], ["y"], output_height=2, output_width=2)
+    inputs = [value("x", [2, 4, 7, 6]), value("regions", ["n", 4]), value("batch", ["n"], np.int64)]
+    data = model([align], inputs, [value("y")])
+    regions = np.float32([[math.nan, 0, 4, 4], [0, 0, 4, math.nan], [0, 0, 1e9, 1e9]])
+    (made,) = await run(data, IMAGES, regions[:2], ints(0, 1))
+    np.testing.assert_array_equal(made, np.zeros([2, 4, 2, 2]))
+    with pytest.raises(af.errors.InvalidArgumentError, match=r"would have the sizes\] \[1000000000 1000000000\]"):
+        await run(data, IMAGES, regions[2:], ints(0))
+    (none,) = await run(data, IMAGES, regions[:0], ints())
+    assert none.shape == (0, 4, 2, 2)
 
 
 @pytest.mark.parametrize(("rows", "sizes"), [(7, [3, 3, 1]), (6, [2, 2, 2]), (2, [1, 1, 0])])
@@ -253,6 +306,37 @@ async def test_a_recurrent_layer_takes_an_open_batch_beside_a_given_state(type, 
         data = model([layer], [value("x", shape), *counts], [value("y")], **initials)
         found += await run(data, x, *[np.array([2], np.int32) for _ in counts])
     np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize(
+    ("name", "alpha", "beta", "function"),
+    [
+        ("ScaledTanh", [1.2], [0.7], lambda x: 1.2 * np.tanh(0.7 * x)),
+        ("Affine", [0.7], [0.3], lambda x: 0.7 * x + 0.3),
+        ("ThresholdedRelu", [0.7], [], lambda x: np.where(x >= 0.7, x, 0)),
+        ("ThresholdedRelu", [], [], lambda x: np.where(x >= 1, x, 0)),
+        ("LeakyRelu", [0.7], [], lambda x: np.where(x < 0, 0.7 * x, x)),
+        ("Elu", [0.7], [], lambda x: np.where(x < 0, 0.7 * np.expm1(x), x)),
+        ("HardSigmoid", [0.7], [], lambda x: np.clip(0.7 * x + 0.5, 0, 1)),
+        ("Tanh", [9.0], [9.0], np.tanh),
+    ],
+)
+async def test_the_functions_of_a_recurrent_layer_take_their_parameters_in_order(name, alpha, beta, function):
+    """The gate takes none, the function of the new state takes the first ones."""
+    names = ["Sigmoid", name]
+    given = {f"activation_{key}": numbers for key, numbers in (("alpha", alpha), ("beta", beta)) if numbers}
+    layer = node("GRU", ["x", "w", "r"], ["", "y"], hidden_size=1, activations=names, **given)
+    w, x = np.float32([[[1], [0], [1]]]), np.float32([[[-1.3], [0.4], [0.8], [1.6]]])
+    data = model([layer], [value("x", x.shape)], [value("y")], w=w, r=np.zeros([1, 3, 1], np.float32))
+    (found,) = await run(data, x)
+    np.testing.assert_allclose(found.ravel(), (function(x) / (1 + np.exp(x))).ravel(), rtol=1e-5)
+
+
+def test_a_function_without_a_parameter_that_it_needs_is_refused():
+    layer = node("RNN", ["x", "w", "w"], ["", "y"], hidden_size=1, activations=["ScaledTanh"], activation_alpha=[1.2])
+    data = model([layer], [value("x", [3, 2, 1])], [value("y")], w=np.ones([1, 1, 1], np.float32))
+    with pytest.raises(ValueError, match=r"node 'y' .RNN.: activation ScaledTanh needs a number of activation_beta"):
+        af.onnx.load(data, af.Graph())
 
 
 async def test_a_state_of_another_batch_is_refused():

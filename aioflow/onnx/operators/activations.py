@@ -27,11 +27,13 @@ operator("Softplus")(lambda call, x: softplus(x))
 operator("Softsign")(lambda call, x: softsign(x))
 operator("LeakyRelu")(lambda call, x: leaky_relu(x, call.number("alpha", 0.01)))
 operator("Gelu", since=20)(lambda call, x: gelu(x, call.text("approximate", "none") == "tanh"))
-operator("Elu")(lambda call, x: _elu(x, call.number("alpha", 1.0)))
+operator("Elu")(lambda call, x: scaled_elu(x, call.number("alpha", 1.0)))
+operator("HardSigmoid")(lambda call, x: hard_sigmoid(x, call.number("alpha", 0.2), call.number("beta", 0.5)))
 operator("Identity")(lambda call, x: x)
 
 
-def _elu(x: Tensor, alpha: float) -> Tensor:
+def scaled_elu(x: Tensor, alpha: float) -> Tensor:
+    """`x` where it is 0 or greater, else alpha (e^x - 1)."""
     if alpha == 1:
         return elu(x)
     zero = constant(0, x.dtype)
@@ -41,7 +43,7 @@ def _elu(x: Tensor, alpha: float) -> Tensor:
 @operator("Selu")
 def _(call: Call, x: Tensor) -> Tensor:
     return multiply(
-        _elu(x, call.number("alpha", 1.67326319217681884765625)), call.number("gamma", 1.05070102214813232421875)
+        scaled_elu(x, call.number("alpha", 1.67326319217681884765625)), call.number("gamma", 1.05070102214813232421875)
     )
 
 
@@ -52,9 +54,9 @@ def _(call: Call, x: Tensor, slope: Tensor) -> Tensor:
     return select(less(x, constant(0, x.dtype)), multiply(x, slope), x)
 
 
-@operator("HardSigmoid")
-def _(call: Call, x: Tensor) -> Tensor:
-    line = add(multiply(x, call.number("alpha", 0.2)), call.number("beta", 0.5))
+def hard_sigmoid(x: Tensor, alpha: float, beta: float) -> Tensor:
+    """A line, alpha x + beta, between 0 and 1."""
+    line = add(multiply(x, alpha), beta)
     return minimum(maximum(line, constant(0, x.dtype)), constant(1, x.dtype))
 
 

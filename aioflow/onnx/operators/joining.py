@@ -1,6 +1,9 @@
 """Tensors joined, split, repeated and padded."""
 
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from aioflow.graph.convert import constant_value
 from aioflow.graph.operation import Tensor
@@ -14,9 +17,11 @@ from aioflow.kernels.array.ranges import range as number_range
 from aioflow.kernels.array.scatter import tensor_scatter_update
 from aioflow.kernels.array.select import select
 from aioflow.kernels.array.shapes import expand_dims, reshape
-from aioflow.kernels.math.arithmetic import floordiv, floormod, maximum, minimum
+from aioflow.kernels.math.arithmetic import add, floordiv, floormod, maximum, minimum
 from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.reduction import reduce_sum
 from aioflow.onnx.call import Call
+from aioflow.onnx.operators.size_limits import after_size_check, check_known_sizes
 from aioflow.onnx.operators.values import (
     axes_of,
     axis_of,
@@ -134,12 +139,15 @@ def _(call: Call, x: Tensor) -> Tensor:
 
 
 def _pairs(pads: Tensor, axes: Tensor | None, rank: int) -> Tensor:
-    """How much comes before and after each axis: [rank, 2]."""
-    count = rank if axes is None else length_of(axes)
-    pairs = transpose(reshape(cast(pads, int64), [2, count]))
+    """How much comes before and after each axis: [rank, 2]. A constant, if the graph knows all."""
+    sizes, given = known_ints(pads), [*range(rank)] if axes is None else known_ints(axes)
+    if sizes is not None and given is not None:
+        found = np.zeros([rank, 2], np.int64)
+        found[axes_of(given, rank)] = np.reshape(sizes, [2, len(given)]).T
+        return constant(found)
+    pairs = transpose(reshape(cast(pads, int64), [2, rank if axes is None else length_of(axes)]))
     if axes is None:
         return pairs
-    given = known_ints(axes)
     places = from_front(cast(axes, int64), rank) if given is None else constant(axes_of(given, rank), int64)
     return tensor_scatter_update(constant([[0, 0]] * rank, int64), expand_dims(places, 1), pairs)
 
@@ -148,15 +156,26 @@ def padded(x: Tensor, pairs: Tensor, mode: str, value: Tensor | None = None) -> 
     """`x` with pairs of numbers of elements put before and after each axis; negative ones take elements off."""
     if mode == "constant":
         return _with_constant(x, pairs, value)
-    for axis in range(rank_of(x)):
-        x = gather(x, _sources(pairs[axis], size_at(x, axis), mode), axis=axis)
+    for axis, row in enumerate(_checked_rows(x, pairs)):
+        x = gather(x, _sources(row, size_at(x, axis), mode), axis=axis)
     return x
+
+
+def _checked_rows(x: Tensor, pairs: Tensor) -> Sequence[Sequence[int] | Tensor]:
+    """The pair of each axis, after a check of the sizes that they lead to."""
+    known = known_ints(pairs)
+    if known is None:
+        checked = after_size_check(pairs, add(sizes_of(x), reduce_sum(pairs, 1)), x.dtype)
+        return [checked[axis] for axis in range(rank_of(x))]
+    rows = [known[place : place + 2] for place in range(0, len(known), 2)]
+    check_known_sizes([(size or 0) + sum(row) for size, row in zip(x.spec.sizes or (), rows, strict=True)], x.dtype)
+    return rows
 
 
 def _with_constant(x: Tensor, pairs: Tensor, value: Tensor | None) -> Tensor:
     known, given = known_ints(pairs), None if value is None else constant_value(value)
-    inner = x if known is not None and min(known, default=0) >= 0 else _cropped(x, pairs)
-    grown = maximum(pairs, constant(0, int64))
+    whole = known is not None and min(known, default=0) >= 0
+    inner, grown = (x, pairs) if whole else (_cropped(x, pairs), maximum(pairs, constant(0, int64)))
     if value is None or given is not None:
         return pad(inner, grown, constant_values=0 if given is None else given.reshape(()))
     return select(pad(ones_like(inner, bool_), grown), pad(inner, grown), scalar(value))
@@ -169,11 +188,11 @@ def _cropped(x: Tensor, pairs: Tensor) -> Tensor:
     return x[tuple(parts)]
 
 
-def _sources(pair: Tensor, size: int | Tensor, mode: str) -> Tensor:
+def _sources(pair: Sequence[int] | Tensor, size: int | Tensor, mode: str) -> Tensor:
     """For each place of a padded axis the element that it repeats."""
     count = size if isinstance(size, Tensor) else constant(size, int64)
     zero, one = constant(0, int64), constant(1, int64)
-    places = number_range(-pair[0], count + pair[1])
+    places = number_range(-pair[0], size + pair[1], dtype=int64)
     if mode == "edge":
         return minimum(maximum(places, zero), count - one)
     if mode == "wrap":

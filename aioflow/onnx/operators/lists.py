@@ -91,7 +91,7 @@ def loosened(array: TensorArray, shape: TensorShape) -> TensorArray:
 
 def index_in(array: TensorArray, position: Tensor) -> Tensor:
     """A position that may count from the end, counted from the front."""
-    return cast(from_front(scalar(position), array.size()), int32)
+    return from_front(scalar(position), array.size())
 
 
 def inserted(array: TensorArray, item: Value, position: Tensor | None) -> TensorArray:

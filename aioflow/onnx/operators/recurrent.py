@@ -8,7 +8,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from aioflow import errors
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.arrays import reverse, transpose
 from aioflow.kernels.array.concat import split, stack
@@ -25,23 +24,16 @@ from aioflow.kernels.math.arithmetic import add, maximum, minimum, multiply, sub
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import less
 from aioflow.kernels.math.elementwise import sigmoid, tanh
-from aioflow.kernels.nn.activation import elu, leaky_relu, relu, softplus, softsign
 from aioflow.library.functional import scan
 from aioflow.library.lstm import lstm
 from aioflow.onnx.call import Call
+from aioflow.onnx.operators.gate_functions import Function, gate_functions
 from aioflow.onnx.operators.values import size_at, sizes_of
 from aioflow.onnx.registry import operator
 from aioflow.tensors.dtypes import float32, float64, int64
 
-Function = Callable[[Tensor], Tensor]
 Cell = Callable[[Tensor, Sequence[Tensor]], Sequence[Tensor]]
 """(the inputs' part of the gates, state) -> the next state, whose first part is the output."""
-
-_FUNCTIONS: dict[str, Function] = {
-    "elu": elu, "leakyrelu": lambda x: leaky_relu(x, 0.01), "relu": relu, "sigmoid": sigmoid, "softplus": softplus,
-    "softsign": softsign, "tanh": tanh,
-    "hardsigmoid": lambda x: minimum(maximum(x * 0.2 + 0.5, constant(0, x.dtype)), constant(1, x.dtype)),
-}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,18 +57,9 @@ class Layer:
         self.x = transpose(x, [1, 0, 2]) if self._batch_first else x
         self.lengths, self._w, self._r, self._bias, self._peepholes = lengths, w, r, bias, peepholes
         self._given = [state, cell]
-        self._functions = self._named_functions(functions)
+        self._functions = gate_functions(call, functions)
         direction = call.text("direction", "forward")
         self.backwards: list[bool] = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
-
-    def _named_functions(self, usual: Sequence[str]) -> list[Function]:
-        if self._call.has("activation_alpha") or self._call.has("activation_beta"):
-            raise errors.UnimplementedError("activations of recurrent layers have their default parameters")
-        names = self._call.texts("activations") or [*usual] * 2
-        unknown = [name for name in names if name.lower() not in _FUNCTIONS]
-        if unknown:
-            raise errors.UnimplementedError(f"activation {unknown[0]} of recurrent layers is not implemented")
-        return [_FUNCTIONS[name.lower()] for name in names]
 
     def weights(self, index: int) -> Weights:
         """Those of one direction."""

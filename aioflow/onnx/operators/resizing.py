@@ -24,7 +24,8 @@ from aioflow.kernels.math.elementwise import abs
 from aioflow.kernels.math.reduction import reduce_max, reduce_min, reduce_sum
 from aioflow.kernels.math.rounding import ceil, floor
 from aioflow.onnx.call import Call
-from aioflow.onnx.operators.values import axes_of, known_number, rank_of, size_at
+from aioflow.onnx.operators.size_limits import after_size_check, check_known_sizes
+from aioflow.onnx.operators.values import axes_of, known_number, rank_of, size_at, sizes_of
 from aioflow.onnx.registry import operator
 from aioflow.tensors.dtypes import float32, float64, int64
 
@@ -59,7 +60,7 @@ def _(
             dataclasses.replace(axis, start=start, end=end)
             for axis, start, end in zip(axes, parts[: len(places)], parts[len(places) :], strict=True)
         ]
-    for axis in axes:
+    for axis in _within_limits(x, axes):
         x = _resized(call, x, axis, mode)
     return x
 
@@ -81,7 +82,7 @@ def _(call: Call, x: Tensor) -> Tensor:
 
 def _enlarged(call: Call, x: Tensor, scales: Tensor) -> Tensor:
     """As the first versions resize: coordinates are those of the output, divided by the scale."""
-    for axis in _by_scales(x, list(range(rank_of(x))), scales):
+    for axis in _within_limits(x, _by_scales(x, list(range(rank_of(x))), scales)):
         x = _resized(call, x, axis, "asymmetric", "floor")
     return x
 
@@ -98,10 +99,12 @@ def _by_scales(x: Tensor, places: list[int], scales: Tensor | None) -> list[Axis
     if scales is None:
         raise ValueError("neither scales nor sizes are given")
     known = constant_value(scales)
+    if known is not None and not all(0 < scale < math.inf for scale in known):
+        raise ValueError(f"scales are finite numbers greater than 0, not {known.tolist()}")
     found = []
     for index, place in enumerate(places):
-        size, factor = _size(x, place), cast(scales, float64)[index]
-        whole = size_at(x, place)
+        size, whole = _size(x, place), size_at(x, place)
+        factor = cast(scales, float64)[index] if known is None else constant(float(known[index]), float64)
         if known is None or isinstance(whole, Tensor):
             count = cast(floor(multiply(size, factor)), int64)
         else:
@@ -126,6 +129,31 @@ def _by_sizes(call: Call, x: Tensor, places: list[int], sizes: Tensor) -> list[A
 def _surely(count: Tensor, size: int | Tensor) -> bool:
     """Whether both are known, and equal."""
     return not isinstance(size, Tensor) and known_number(count) == size
+
+
+def _within_limits(x: Tensor, axes: list[Axis]) -> list[Axis]:
+    """The axes, whose new sizes are checked before anything is computed by them.
+
+    Sizes that only the run knows are checked there, unless the model fixes their scales.
+    """
+    least: list[int | None] = list(x.spec.sizes or ())
+    for axis in axes:
+        least[axis.place] = _least_count(axis)
+    check_known_sizes(least, x.dtype)
+    if all(least[axis.place] is not None for axis in axes):
+        return axes
+    sizes = [sizes_of(x)[place] for place in range(rank_of(x))]
+    for axis in axes:
+        sizes[axis.place] = axis.count
+    checked = after_size_check(stack([axis.count for axis in axes]), stack(sizes), x.dtype)
+    return [dataclasses.replace(axis, count=checked[index]) for index, axis in enumerate(axes)]
+
+
+def _least_count(axis: Axis) -> int | None:
+    """The new size, or the least that it can be for a scale that the model fixes. None if only the run knows both."""
+    count: int | None = known_number(axis.count)
+    scale = known_number(axis.scale)
+    return math.floor(scale) if count is None and scale is not None else count
 
 
 # One axis

@@ -15,11 +15,12 @@ from aioflow.kernels.array.shapes import broadcast_to, expand_dims, reshape
 from aioflow.kernels.linalg.products import tensordot
 from aioflow.kernels.math.arithmetic import add, divide, floormod, maximum, minimum, multiply, subtract
 from aioflow.kernels.math.casting import cast
-from aioflow.kernels.math.comparison import greater_equal, less, less_equal, logical_and
+from aioflow.kernels.math.comparison import greater, greater_equal, less, less_equal, logical_and
 from aioflow.kernels.math.elementwise import abs
 from aioflow.kernels.math.rounding import floor, rint
 from aioflow.onnx.call import Call
-from aioflow.onnx.operators.values import length_of, rank_of, size_at, sizes_of
+from aioflow.onnx.operators.size_limits import after_size_check, check_known_sizes
+from aioflow.onnx.operators.values import known_ints, length_of, rank_of, size_at, sizes_of
 from aioflow.onnx.registry import operator
 from aioflow.tensors.dtypes import DType, int64
 
@@ -75,8 +76,8 @@ def _unscaled(point: Tensor, size: Tensor, corners: bool) -> Tensor:
 
 
 def held(point: Tensor, size: Tensor) -> Tensor:
-    """A coordinate, held between the first and the last element."""
-    return minimum(maximum(point, 0.0), subtract(size, 1.0))
+    """A coordinate, held between the first and the last element; NaN becomes that of the first."""
+    return minimum(select(greater(point, 0.0), point, constant(0, point.dtype)), subtract(size, 1.0))
 
 
 def _reflected(point: Tensor, size: Tensor, corners: bool) -> Tensor:
@@ -128,10 +129,15 @@ def _sample(images: Tensor, places: Sequence[Tensor], sizes: Sequence[Tensor], p
 @operator("AffineGrid", since=20)
 def _(call: Call, theta: Tensor, size: Tensor) -> Tensor:
     """The points to sample images of that size at, moved by a matrix for each image."""
-    axes = length_of(size) - 2
-    lines = [_line(size[2 + axis], theta.dtype, call.flag("align_corners")) for axis in range(axes)]
+    axes, known = length_of(size) - 2, known_ints(size)
+    sizes = cast(size, int64)[2:]
+    if known is None:
+        sizes = after_size_check(sizes, sizes, theta.dtype)
+    else:
+        check_known_sizes(known[2:], theta.dtype)
+    lines = [_line(sizes[axis], theta.dtype, call.flag("align_corners")) for axis in range(axes)]
     whole = [
-        broadcast_to(reshape(line, [-1 if each == axis else 1 for each in range(axes)]), size[2:])
+        broadcast_to(reshape(line, [-1 if each == axis else 1 for each in range(axes)]), sizes)
         for axis, line in enumerate(lines)
     ]
     points = stack([*reversed(whole), ones_like(whole[0])], axes)

@@ -16,7 +16,6 @@ from aioflow.kernels.array.sorting import argsort, top_k
 from aioflow.kernels.math.arithmetic import add
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import equal, greater_equal, less_equal
-from aioflow.kernels.math.rounding import clip_by_value
 from aioflow.onnx.call import Call
 from aioflow.onnx.operators.casting import converted
 from aioflow.onnx.operators.values import (
@@ -31,7 +30,7 @@ from aioflow.onnx.operators.values import (
     sizes_of,
 )
 from aioflow.onnx.registry import operator
-from aioflow.tensors.dtypes import DType, bool_, float32, float64, int32, int64
+from aioflow.tensors.dtypes import DType, bool_, float32, float64, int64
 
 # Slices
 
@@ -170,8 +169,7 @@ def _(call: Call, indices: Tensor, depth: Tensor, values: Tensor) -> Tensor:
     size = cast(scalar(depth), int64)
     places = from_front(cast(indices, int64), size)
     axis = axis_of(call.integer("axis", -1), rank_of(indices) + 1)
-    depth = cast(clip_by_value(size, constant(-1, int64), constant(int32.max, int64)), int32)
-    return one_hot(places, depth, values[1], values[0], axis=axis)
+    return one_hot(places, size, values[1], values[0], axis=axis)
 
 
 @operator("ReverseSequence", since=10)

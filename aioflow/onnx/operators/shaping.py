@@ -144,7 +144,8 @@ def _after_ones(shape: Tensor, count: int) -> Tensor:
 
 @operator("Constant")
 def _(call: Call) -> Tensor:
-    for name in ("value", "value_float", "value_floats", "value_int", "value_ints", "value_string", "value_strings"):
+    kinds = ("float", "floats", "int", "ints", "string", "strings")
+    for name in ("value", "sparse_value", *[f"value_{kind}" for kind in kinds]):
         if call.has(name):
             value = call.get(name)
             dtype = float32 if "float" in name else int64 if "int" in name else None
