@@ -43,7 +43,7 @@ class WaitingMachine(RuleBasedStateMachine):
         self.leaving = []
         self.granted = []
         self.moments = []
-        """The callers that resume in the next turn, granted or cancelled, in that order."""
+        """The callers that resume in the next turn, served, granted or cancelled, in that order."""
 
     def make(self):
         """A new model object. A subclass defines it."""
@@ -77,12 +77,17 @@ class WaitingMachine(RuleBasedStateMachine):
             elif outcome is GRANTED:
                 self.line.remove(entry)
                 self.granted.append(entry)
-                if entry not in self.moments:
-                    self.moments.append(entry)
+                self.resumes(entry)
             else:
                 entry.outcome = outcome
                 self.line.remove(entry)
                 self.unheard.append(entry)
+                self.resumes(entry)
+
+    def resumes(self, entry):
+        """Its caller resumes in the next turn, unless it does already, or has never waited."""
+        if entry.waits and entry not in self.moments:
+            self.moments.append(entry)
 
     def join(self, coroutine, cancel=(), **what):
         """One more who waits, or is served at once; then some are cancelled before they hear of what that did."""
@@ -118,8 +123,7 @@ class WaitingMachine(RuleBasedStateMachine):
                 entry = entries[place % len(entries)]
                 entry.task.cancel()
                 self.leaving.append(entry)
-                if entry not in self.moments:
-                    self.moments.append(entry)
+                self.resumes(entry)
 
     def on_loop(self, change):
         """Make a change as code on the loop would, without a turn. From other threads, callers resume in any order."""
@@ -131,6 +135,8 @@ class WaitingMachine(RuleBasedStateMachine):
 
     def turn(self):
         for entry in self.moments:  # more are granted meanwhile
+            if entry not in self.leaving and entry in self.unheard:
+                continue
             if entry not in self.leaving:
                 self.granted.remove(entry)
                 entry.outcome = self.finished(entry)

@@ -219,6 +219,23 @@ def test_a_map_staging_area_agrees_with_its_model_under_cancellation():
     )
 
 
+def test_callers_that_were_served_resume_before_those_cancelled_afterwards():
+    """A taker that still waits is cancelled before one that has been served, which gives back first all the same."""
+    maps = Maps()
+    for _ in range(2):
+        maps.pop(cancel=[], indices=(0,))
+    maps.peek(indices=(0,), key=1)
+    maps.pop(cancel=[0], indices=(0,))
+    maps.peek(indices=(0,), key=0)
+    maps.pop(cancel=[], indices=(0,))
+    maps.put(cancel=[], puts=[(0, (1,))])
+    maps.get(cancel=[], indices=(0, 1), key=0)
+    maps.pop(cancel=[2], indices=(0,))
+    maps.cancel(places=[0, 1])
+    maps.put(cancel=[2, 0], puts=[(0, (0,))])
+    maps.teardown()
+
+
 async def test_who_is_cancelled_when_just_served_gives_the_element_back():
     area = StagingArea("a")
     getting = [asyncio.create_task(area.get()) for _ in range(2)]
