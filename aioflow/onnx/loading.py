@@ -32,8 +32,9 @@ def load(
     """Build the operations of a model in the ONNX format, of version 7 of its operators or later.
 
     Floating-point weights become variables, other initial values constants. The names of the model are those of
-    operations and variables, with "_" for characters that these cannot have. The file is read at once: call this before
-    the event loop serves others, or on a thread.
+    operations and variables, with "_" for characters that these cannot have. A size that the model states of an output,
+    or of a tensor between nodes, and that does not follow from the nodes is checked in each run. The file is read at
+    once: call this before the event loop serves others, or on a thread.
 
     Args:
         path_or_bytes: the path of a file, in whose folder external data may lie, or the bytes of a model.
@@ -92,7 +93,7 @@ class _Import:
         scope: Scope = {**inputs, **dict(self._initial_values(body))}
         builder = Builder(self._model)
         for done, node in enumerate(body.nodes, 1):
-            builder.run([node], scope, self._model.opsets)
+            builder.run([node], scope, self._model.opsets, body.declared)
             self._progress(done, len(body.nodes))
         for name, declared in body.outputs.items():
             scope[name] = scope[name] if declared.kind == "optional" else present(scope[name])
