@@ -54,8 +54,9 @@ def load(
         InvalidArgumentError: names are missing or given twice, nodes form a cycle or make an output of another dtype
             than the model declares, or functions call each other without end or so often that they stand for more
             nodes than a graph can hold.
-        PermissionDeniedError: external data lie outside of the model's folder.
-        NotFoundError: a file of external data does not exist.
+        PermissionDeniedError: external data lie outside of the model's folder, or a file may not be read.
+        NotFoundError: the file, or one of external data, does not exist.
+        FailedPreconditionError: one of them is a folder, a pipe or a device, which is not read.
         ValueError, TypeError: inputs of a node do not fit each other, or its operator.
 
     Examples:

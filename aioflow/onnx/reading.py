@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aioflow import errors
+from aioflow.files.filesystem import translate_errors
 from aioflow.onnx.detaching import detach
 from aioflow.onnx.external import ExternalData
 from aioflow.onnx.model import Function, GraphBody, Model, Node, Reference, ValueType
@@ -35,12 +36,15 @@ def read_model(source: Source) -> Model:
         DataLossError: the bytes are no model, or damaged.
         InvalidArgumentError: the graph is none: a name is missing or given twice, or nodes form a cycle.
         UnimplementedError: a tensor has a dtype that aioflow does not have.
-        PermissionDeniedError, NotFoundError: external data lie outside of the model's folder, or are missing.
+        FailedPreconditionError: a file is a folder, a pipe or a device.
+        PermissionDeniedError, NotFoundError: external data lie outside of the model's folder, or a file is missing.
     """
     if isinstance(source, bytes):
         return _model(memoryview(source), ExternalData(None))
     path = Path(source)
-    return _model(map_file(path), ExternalData(path.parent))
+    with translate_errors(str(path)):
+        whole = map_file(path)
+    return _model(whole, ExternalData(path))
 
 
 def _model(whole: memoryview, external: ExternalData) -> Model:
