@@ -26,6 +26,7 @@ MAY_IMPORT = {
     "distributed": ("launch",),
     "fsspec": ("checkpoint/storage.py", "files/filesystem.py"),
     "lmdb": ("files/lmdb_records.py",),
+    "google": ("onnx/protobuf.py",),
     "google_crc32c": ("files/crc32c.py",),
     "ml_dtypes": (".",),
     "msgpack": ("net", "serving", "graph/graphdef.py", "tensors/plain_data.py"),

@@ -41,7 +41,7 @@ class BodyGraph(Graph):
         outer: the graph around it.
         captures: {tensor from outside: its argument here}.
         starts: {loop variable: the tensor of its first value}.
-        exposed: {tensor here that a gradient uses: the output of the body's operation with its value}.
+        exposed: {(operation with this body, tensor here that its gradient uses): the operation's output of its value}.
         waits_for: operations outside that are control inputs of operations here; the whole body waits for them.
         forward: in the body of a gradient, the body that it differentiates and whose tensors it may use.
     """
@@ -57,7 +57,7 @@ class BodyGraph(Graph):
         self.seed = outer.seed
         self.captures: Final[dict[Tensor, Tensor]] = {}
         self.starts: Final[dict[Tensor, Tensor]] = {}
-        self.exposed: Final[dict[Tensor, Tensor]] = {}
+        self.exposed: Final[dict[tuple[Operation, Tensor], Tensor]] = {}
         self.waits_for: Final[dict[Operation, None]] = {}
 
     @property

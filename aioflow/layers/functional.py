@@ -51,6 +51,11 @@ class Composition:
         graph = self._outputs[0].graph.root
         return [each for each in graph.get_collection(GraphKeys.GLOBAL_VARIABLES) if each.op in found]
 
+    def with_variables(self, others: Mapping[Variable, Variable], inputs: Iterable[Tensor]) -> list[Tensor]:
+        """The outputs for other inputs, with other variables in place of those that operations between layers read."""
+        ends, new = [each.op.output for each in others], [each.op.output for each in others.values()]
+        return Composition([*self._inputs, *ends], self._outputs).repeated([*inputs, *new])
+
     def repeated(self, inputs: Iterable[Tensor]) -> list[Tensor]:
         """The outputs for other inputs."""
         found = {_key(old): new for old, new in zip(self._inputs, inputs, strict=True)}

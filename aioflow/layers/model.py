@@ -11,6 +11,7 @@ from aioflow.layers.numbers import sizes, whole
 from aioflow.layers.part_names import name_input
 from aioflow.layers.summary import HEAD, describe, layer_rows, total
 from aioflow.layers.trainable import Trainable
+from aioflow.library.variables import Variable
 from aioflow.tensors import nest
 from aioflow.tensors.dtypes import DTypeLike, float32
 from aioflow.tensors.recursion import safe_repr
@@ -80,12 +81,14 @@ class Model(Trainable):
             raise ValueError("a model has inputs and outputs, or a subclass defines its call")
         self.inputs, self.outputs = inputs, outputs
         self._composition: Composition | None = None
+        self._read: dict[Variable, Variable] = {}  # on other devices, replicas put copies in place of the values
         if inputs is not None:
             for what, given in (("inputs", inputs), ("outputs", outputs)):
                 _check_tensors(what, given)
             self._composition = Composition(nest.flatten(inputs), nest.flatten(outputs))
             inside = {weight for layer in self.layers for weight in layer.weights}
-            self._own += [variable for variable in self._composition.variables() if variable not in inside]
+            self._read = {variable: variable for variable in self._composition.variables()}
+            self._own += [variable for variable in self._read if variable not in inside]
             self.built = True
 
     @property
@@ -113,7 +116,9 @@ class Model(Trainable):
         if self._composition is None:
             raise NotImplementedError(f"{type(self).__name__} defines no call, and has no inputs and outputs")
         given = nest.flatten_up_to(self.inputs, inputs)
-        return nest.pack_sequence_as(self.outputs, self._composition.repeated(given))
+        copies = {weight: copy for weight, copy in self._read.items() if copy is not weight}
+        made = self._composition.with_variables(copies, given) if copies else self._composition.repeated(given)
+        return nest.pack_sequence_as(self.outputs, made)
 
     def get_layer(self, name: str | None = None, index: int | None = None) -> Layer:
         """The layer of that name or number. ValueError if there is none, or both are given."""

@@ -53,10 +53,10 @@ class BackwardGraph(BodyGraph):
             return super().adopt(self._op.inputs[given])
         if tensor.op.type == "constant":
             return self._constant(tensor)
-        output = self.forward.exposed.get(tensor)
+        output = self.forward.exposed.get((self._op, tensor))
         if output is None:
-            output = self.forward.exposed[tensor] = self._expose(tensor)
-            self.on_failure(functools.partial(self.forward.exposed.pop, tensor, None))
+            output = self.forward.exposed[self._op, tensor] = self._expose(tensor)
+            self.on_failure(functools.partial(self.forward.exposed.pop, (self._op, tensor), None))
         return self.replayed(output, tensor) if self._replay else super().adopt(output)
 
     def _captures(self, given: int) -> bool:

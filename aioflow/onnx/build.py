@@ -12,11 +12,13 @@ from typing import Any
 
 from aioflow import errors
 from aioflow.graph.building import get_default_graph, with_text
+from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.constants import constant
+from aioflow.kernels.array.partition import ensure_shape
 from aioflow.onnx.call import Call, Value
 from aioflow.onnx.expansion import check_limits
 from aioflow.onnx.functions import bound, definition
-from aioflow.onnx.model import Function, GraphBody, Model, Node
+from aioflow.onnx.model import Function, GraphBody, Model, Node, ValueType
 from aioflow.onnx.registry import find_rule
 from aioflow.onnx.signatures import check_inputs
 
@@ -32,14 +34,17 @@ class Builder:
         self._depth = 0
         self._built = 0
 
-    def run(self, nodes: Sequence[Node], scope: Scope, opsets: Mapping[str, int]) -> None:
-        """Build the nodes, and put their outputs into the scope."""
+    def run(
+        self, nodes: Sequence[Node], scope: Scope, opsets: Mapping[str, int], declared: Mapping[str, ValueType]
+    ) -> None:
+        """Build the nodes, and put their outputs into the scope, with the sizes that the model declares of them."""
         for node in nodes:
             self._count(1)
             with _named(node):
                 outputs = self._node(node, scope, opsets)
                 _check_outputs(node, outputs)
-            scope.update((name, value) for name, value in zip(node.outputs, outputs, strict=False) if name)
+                made = {name: value for name, value in zip(node.outputs, outputs, strict=False) if name}
+                scope.update((name, _sized(value, declared.get(name))) for name, value in made.items())
 
     def _count(self, more: int) -> None:
         """InvalidArgumentError if functions call each other without end, or build more than a graph can hold."""
@@ -65,7 +70,7 @@ class Builder:
         given = {**function.attributes, **node.attributes}
         scope: Scope = dict.fromkeys(function.inputs) | dict(zip(function.inputs, inputs, strict=False))
         self._depth += 1
-        self.run(bound(function.nodes, given), scope, {**(opsets or {}), **function.opsets})
+        self.run(bound(function.nodes, given), scope, {**(opsets or {}), **function.opsets}, {})
         self._depth -= 1
         return [scope.get(name) for name in function.outputs[: len(node.outputs)]]
 
@@ -77,7 +82,7 @@ class Builder:
         own: dict[str, Any] = {name: constant(array) for name, array in body.initializers.items()}
         own.update(zip(body.inputs, inputs, strict=False))
         scope = ChainMap(own, outer)
-        self.run(body.nodes, scope, opsets)
+        self.run(body.nodes, scope, opsets, {})
         return [scope[name] for name in body.outputs]
 
 
@@ -86,6 +91,19 @@ def _check_outputs(node: Node, outputs: Sequence[Value]) -> None:
     more = [name for name in node.outputs[len(outputs) :] if name]
     if more:
         raise ValueError(f"it has {len(outputs)} outputs, and {more[0]!r} would be number {len(node.outputs)}")
+
+
+def _sized(value: Value, declared: ValueType | None) -> Value:
+    """A tensor with the sizes that the model declares where its nodes leave them open. A run checks them.
+
+    A declaration that contradicts the nodes counts for nothing, as in other runtimes.
+    """
+    if declared is None or not isinstance(value, Tensor) or value.dtype is not declared.dtype:
+        return value
+    if not value.shape.is_compatible_with(declared.shape):
+        return value
+    shape = value.shape.merge_with(declared.shape)
+    return value if shape is value.shape else ensure_shape(value, shape)
 
 
 @contextlib.contextmanager

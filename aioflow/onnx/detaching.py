@@ -74,7 +74,7 @@ class _Walk:
             if after - begin >= _LEAST and tag & 7 == 2 and tag >> 3 in fields:
                 inner = fields[tag >> 3]
                 made = [self._detached.mark(begin, after)] if inner is None else self.message(begin, after, inner)
-                parts += [self._data[copied:at], _varint(tag), _varint(sum(map(len, made))), *made]
+                parts += [self._data[copied:at], varint(tag), varint(sum(map(len, made))), *made]
                 copied = after
             at = after
         return [*parts, self._data[copied:end]]
@@ -109,7 +109,7 @@ class _Walk:
         raise _Malformed
 
 
-def _varint(number: int) -> bytes:
+def varint(number: int) -> bytes:
     """A number in bytes of 7 bits."""
     parts = bytearray()
     while number > 127:

@@ -32,8 +32,9 @@ def load(
     """Build the operations of a model in the ONNX format, of version 7 of its operators or later.
 
     Floating-point weights become variables, other initial values constants. The names of the model are those of
-    operations and variables, with "_" for characters that these cannot have. The file is read at once: call this before
-    the event loop serves others, or on a thread.
+    operations and variables, with "_" for characters that these cannot have. A size that the model states of an output,
+    or of a tensor between nodes, and that does not follow from the nodes is checked in each run. The file is read at
+    once: call this before the event loop serves others, or on a thread.
 
     Args:
         path_or_bytes: the path of a file, in whose folder external data may lie, or the bytes of a model.
@@ -53,8 +54,9 @@ def load(
         InvalidArgumentError: names are missing or given twice, nodes form a cycle or make an output of another dtype
             than the model declares, or functions call each other without end or so often that they stand for more
             nodes than a graph can hold.
-        PermissionDeniedError: external data lie outside of the model's folder.
-        NotFoundError: a file of external data does not exist.
+        PermissionDeniedError: external data lie outside of the model's folder, or a file may not be read.
+        NotFoundError: the file, or one of external data, does not exist.
+        FailedPreconditionError: one of them is a folder, a pipe or a device, which is not read.
         ResourceExhaustedError: a sparse tensor has more than 2 GiB as a dense one.
         ValueError, TypeError: inputs of a node do not fit each other, or its operator.
 
@@ -93,7 +95,7 @@ class _Import:
         scope: Scope = {**inputs, **dict(self._initial_values(body))}
         builder = Builder(self._model)
         for done, node in enumerate(body.nodes, 1):
-            builder.run([node], scope, self._model.opsets)
+            builder.run([node], scope, self._model.opsets, body.declared)
             self._progress(done, len(body.nodes))
         for name, declared in body.outputs.items():
             scope[name] = scope[name] if declared.kind == "optional" else present(scope[name])

@@ -76,6 +76,8 @@ class GraphBody:
     inputs: Mapping[str, ValueType]
     outputs: Mapping[str, ValueType]
     initializers: Mapping[str, AnyArray]
+    declared: Mapping[str, ValueType] = dataclasses.field(default_factory=dict)
+    """What it states of the tensors that its nodes compute, its outputs among them."""
     message: Any = dataclasses.field(default=None, repr=False, compare=False)
     """The protocol buffer, for ONNX's definitions of operators that have graphs among their attributes."""
 

@@ -17,6 +17,14 @@ def package() -> Any:
     return onnx
 
 
+def encode_error() -> type[Exception]:
+    """The class of the error for a message that is too large."""
+    from google.protobuf import message  # type: ignore[import-untyped]
+
+    found: type[Exception] = message.EncodeError
+    return found
+
+
 def schema(domain: str, operator: str, version: int) -> Any:
     """ONNX's definition of an operator in that version of its domain; None if there is none."""
     defs = package().defs

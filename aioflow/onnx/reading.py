@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aioflow import errors
+from aioflow.files.filesystem import translate_errors
 from aioflow.onnx.detaching import detach
 from aioflow.onnx.external import ExternalData
 from aioflow.onnx.model import Function, GraphBody, Model, Node, Reference, ValueType
@@ -18,7 +19,7 @@ from aioflow.onnx.ordering import sorted_nodes
 from aioflow.onnx.protobuf import package
 from aioflow.onnx.sparse_tensors import dense_array_of
 from aioflow.onnx.storage import Storage
-from aioflow.onnx.tensors import array_of, dtype_of
+from aioflow.onnx.tensors import DTYPES, array_of, dtype_of
 from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.dtypes import UNKNOWN, TensorShape
 from aioflow.tensors.fixed_memory import map_file
@@ -36,12 +37,15 @@ def read_model(source: Source) -> Model:
         DataLossError: the bytes are no model, or damaged.
         InvalidArgumentError: the graph is none: a name is missing or given twice, or nodes form a cycle.
         UnimplementedError: a tensor has a dtype that aioflow does not have.
-        PermissionDeniedError, NotFoundError: external data lie outside of the model's folder, or are missing.
+        FailedPreconditionError: a file is a folder, a pipe or a device.
+        PermissionDeniedError, NotFoundError: external data lie outside of the model's folder, or a file is missing.
     """
     if isinstance(source, bytes):
         return _model(memoryview(source), ExternalData(None))
     path = Path(source)
-    return _model(map_file(path), ExternalData(path.parent))
+    with translate_errors(str(path)):
+        whole = map_file(path)
+    return _model(whole, ExternalData(path))
 
 
 def _model(whole: memoryview, external: ExternalData) -> Model:
@@ -101,7 +105,7 @@ class Reader:
         _check_names(message)
         nodes = sorted_nodes([*map(self.node, message.node), *copies], {*inputs, *initializers})
         self._depth -= 1
-        body = GraphBody(message.name, nodes, inputs, outputs, initializers, message)
+        body = GraphBody(message.name, nodes, inputs, outputs, initializers, _declared(message, outputs), message)
         missing = body.captures() if outer and not self._depth else []
         if missing:
             raise errors.InvalidArgumentError(f"nothing computes {_listed(missing)}, which nodes or outputs need")
@@ -179,6 +183,18 @@ def value_type(message: Any, what: str) -> ValueType:
         element = value_type(getattr(message, kind).elem_type, what)
         return ValueType("sequence" if kind == "sequence_type" else "optional", element=element)
     raise errors.UnimplementedError(f"{what} is a {kind.removesuffix('_type')}, which aioflow does not have")
+
+
+def _declared(message: Any, outputs: Mapping[str, ValueType]) -> dict[str, ValueType]:
+    """What a graph states of its tensors. A size below 0 in the middle of a graph is open: some tools write -1."""
+    found = dict[str, ValueType]()
+    for each in message.value_info:
+        tensor = each.type.tensor_type
+        if tensor.elem_type in DTYPES and tensor.HasField("shape"):
+            sizes = [int(dim.dim_value) if dim.HasField("dim_value") else -1 for dim in tensor.shape.dim]
+            shape = TensorShape([None if size < 0 else size for size in sizes])
+            found[each.name] = ValueType("tensor", DTYPES[tensor.elem_type], shape)
+    return found | {name: each for name, each in outputs.items() if each.kind == "tensor"}
 
 
 def _shape(tensor: Any) -> TensorShape:

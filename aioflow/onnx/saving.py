@@ -1,19 +1,19 @@
 """`save`: a part of a graph as a model in the ONNX format, with the values that its variables have in a session."""
 
-import asyncio
+import functools
 import os
-import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from aioflow import errors
+from aioflow.files.threaded_write import write_on_thread
 from aioflow.graph.effects import changes_variables
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.onnx.exporting import Export, declaration, is_written, needed_operations, operations_within
-from aioflow.onnx.protobuf import package
 from aioflow.onnx.results import Output, Result, results_of
 from aioflow.onnx.tensors import NUMBERS
+from aioflow.onnx.writing import Content, write
 from aioflow.session import Session
 from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.dtypes import resource
@@ -23,12 +23,18 @@ _VERSIONS: Final = ((21, 10, 22), (23, 11, 23), (24, 12, 24), (25, 13, 26))
 
 
 async def save(
-    path: str | os.PathLike[str], inputs: Mapping[str, Tensor], outputs: Mapping[str, Output], session: Session
+    path: str | os.PathLike[str],
+    inputs: Mapping[str, Tensor],
+    outputs: Mapping[str, Output],
+    session: Session,
+    external_data: bool = False,
 ) -> None:
     """Write what computes the outputs from the inputs to a file, once ONNX's checker has accepted it.
 
-    Variables become initial values, with the values that they have in the session. The file is written on a thread, and
-    takes its name when it is complete.
+    Variables become initial values, with the values that they have in the session. If they and the constants have more
+    than 1.9 GB together, the large ones go in a second file beside the model, of its name with `_data` behind it. The
+    files are written on a thread, and take their names when both are complete and on the disk, the model last. A
+    cancelled save has ended, and leaves the files as they were, unless they have their names already.
 
     Args:
         path: the file.
@@ -36,14 +42,18 @@ async def save(
         outputs: the results, by name: tensors, or lists of tensors of one dtype, or TensorArrays, which become
             sequences.
         session: the session that has the variables.
+        external_data: whether the large weights of a smaller model go in a second file, too.
 
     Raises:
         ImportError: the package onnx is not installed.
         TypeError: an input is not a tensor, but a TensorArray, for example, or an output has no tensors.
-        ValueError: an input and an output have the same name.
+        ValueError: an input and an output have the same name, a name is empty or no text, or there is no output.
         UnimplementedError: operations have no form in ONNX, or wait for a change of a variable that the outputs need;
             the error lists them all. No file is written.
         InvalidArgumentError: an output depends on a placeholder that is not among the inputs.
+        FailedPreconditionError: the path is that of a folder.
+        PermissionDeniedError, ResourceExhaustedError: the files may not be written, the disk is full, or the texts of
+            the model have more than 2 GiB.
 
     Examples:
         >>> x = af.placeholder(af.float32, [None, 2], name="x")
@@ -52,9 +62,9 @@ async def save(
         >>> imported.outputs["y"].shape
         TensorShape([None, 2])
     """
+    _check_names(inputs, outputs)
     _check_tensors(inputs)
     results = results_of(outputs)
-    _check_names(inputs, outputs)
     needed = [tensor for result in results for tensor in result.tensors]
     fixed = _fixed(needed_operations(needed, {*inputs.values()}))
     operations = needed_operations(needed, {*inputs.values(), *fixed})
@@ -63,8 +73,12 @@ async def save(
     _check(operations)
     reads = _reads(operations) | {tensor: tensor for tensor in fixed}
     values = await session.run(reads) if reads else {}
-    data = _model(inputs, results, values, _versions([*inputs.values()], operations), fixed)
-    await asyncio.to_thread(_replace, Path(path), data)
+    export = _export(inputs, results, values, fixed)
+    given = [declaration(name, tensor.spec, f"{name}_") for name, tensor in inputs.items()]
+    versions = _versions([*inputs.values()], operations)
+    declared = given, [result.declared() for result in results]
+    content = Content(export.nodes, *declared, export.initials, *versions, external_data)
+    await write_on_thread(os.fspath(path), functools.partial(write, Path(path), content))
 
 
 def _check_tensors(named: Mapping[str, Any]) -> None:
@@ -74,6 +88,11 @@ def _check_tensors(named: Mapping[str, Any]) -> None:
 
 
 def _check_names(inputs: Mapping[str, Tensor], outputs: Mapping[str, Output]) -> None:
+    if not outputs:
+        raise ValueError("a saved model needs an output: `outputs` is empty")
+    for name in (*inputs, *outputs):
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"{name!r} cannot name an input or output of a saved model: give a text that is not empty")
     for name in outputs:
         if name in inputs:
             raise ValueError(f"{name!r} names an input and an output of a saved model: ONNX needs different names")
@@ -131,16 +150,6 @@ def _reads(operations: Sequence[Operation]) -> dict[Tensor, Tensor]:
     return found
 
 
-def _replace(path: Path, data: bytes) -> None:
-    """Write the file beside the old one first: a graph may have the old one mapped into its memory."""
-    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        new.write_bytes(data)
-        new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)
-
-
 def _versions(inputs: Sequence[Tensor], operations: Sequence[Operation]) -> tuple[int, int]:
     """The versions of the operators and of the format: the oldest that have all dtypes."""
     tensors = [*inputs, *[tensor for op in operations_within(operations) for tensor in op.outputs]]
@@ -148,13 +157,12 @@ def _versions(inputs: Sequence[Tensor], operations: Sequence[Operation]) -> tupl
     return next((version, form) for version, form, last in _VERSIONS if newest <= last)
 
 
-def _model(
+def _export(
     inputs: Mapping[str, Tensor],
     results: Sequence[Result],
     values: Mapping[Tensor, AnyArray],
-    versions: tuple[int, int],
     fixed: Sequence[Tensor],
-) -> bytes:
+) -> Export:
     taken = {*inputs, *[result.name for result in results]}
     export = Export({tensor: name for name, tensor in inputs.items()}, taken, values)
     for tensor in fixed:
@@ -165,18 +173,4 @@ def _model(
     export.write([tensor for result in results for tensor in result.tensors], {*inputs.values(), *fixed})
     for result in results:
         result.write(export)
-    return _message(export, inputs, results, versions)
-
-
-def _message(
-    export: Export, inputs: Mapping[str, Tensor], results: Sequence[Result], versions: tuple[int, int]
-) -> bytes:
-    onnx, (version, form) = package(), versions
-    initials = [onnx.numpy_helper.from_array(array, name) for name, array in export.initials.items()]
-    given = [declaration(name, tensor.spec, f"{name}_") for name, tensor in inputs.items()]
-    declared = given, [result.declared() for result in results]
-    graph = onnx.helper.make_graph(export.nodes, "aioflow", *declared, initials)
-    opsets = [onnx.helper.make_opsetid("", version)]
-    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=form, producer_name="aioflow")
-    onnx.checker.check_model(model)
-    return bytes(model.SerializeToString())
+    return export

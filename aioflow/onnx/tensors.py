@@ -11,7 +11,7 @@ from aioflow.onnx.protobuf import package
 from aioflow.onnx.storage import Storage, as_elements
 from aioflow.tensors import dtypes
 from aioflow.tensors.as_array import AnyArray
-from aioflow.tensors.dtypes import DType
+from aioflow.tensors.dtypes import DType, as_dtype
 from aioflow.tensors.object_arrays import full_array
 
 DTYPES: Final[dict[int, DType]] = {
@@ -28,7 +28,8 @@ _BITS: Final = {
 """The bits of an element, of dtypes of which ONNX packs several into a byte, from the lowest bits on."""
 
 NUMBERS: Final = {dtype: number for number, dtype in DTYPES.items()}
-_EXTERNAL: Final = 1
+EXTERNAL: Final = 1
+"""ONNX's number for data in another file."""
 LARGEST: Final = 1 << 40
 """The most bytes of a tensor."""
 MOST_AXES: Final = 64
@@ -55,7 +56,7 @@ def array_of(tensor: Any, storage: Storage) -> AnyArray:
         raise errors.DataLossError(f"tensor {tensor.name!r} of shape {sizes} would have {largest} bytes")
     if dtype is dtypes.string:
         array = _strings(tensor.name, tensor.string_data, sizes)
-    elif tensor.data_location == _EXTERNAL:
+    elif tensor.data_location == EXTERNAL:
         entries = {entry.key: entry.value for entry in tensor.external_data}
         data = storage.external.read(tensor.name, entries, _stored_bytes(count, dtype))
         array = _elements(data, dtype, count).reshape(sizes)
@@ -69,6 +70,24 @@ def array_of(tensor: Any, storage: Storage) -> AnyArray:
         array = np.asarray(package().numpy_helper.to_array(tensor))
     array.flags.writeable = False
     return array
+
+
+def header_of(name: str, array: AnyArray) -> Any:
+    """The message of a tensor without its data."""
+    return package().TensorProto(name=name, dims=array.shape, data_type=NUMBERS[as_dtype(array.dtype)])
+
+
+def data_length(array: AnyArray) -> int:
+    """The number of bytes that stand for an array of numbers in a model."""
+    return _stored_bytes(array.size, as_dtype(array.dtype))
+
+
+def data_of(array: AnyArray) -> memoryview:
+    """The bytes that stand for an array of numbers in a model: those of the array itself where they can."""
+    if as_dtype(array.dtype) in _BITS:
+        return memoryview(package().numpy_helper.from_array(array).raw_data)
+    little = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
+    return memoryview(little.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
 
 
 def checked_sizes(name: str, dims: Sequence[int]) -> list[int]:

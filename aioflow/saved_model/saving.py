@@ -1,14 +1,15 @@
 """`save`: signatures of a graph, with the values of a session, in a directory."""
 
 import asyncio
+import functools
 import logging
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from aioflow.config import expect
 from aioflow.files.filesystem import Path, as_name
+from aioflow.files.threaded_write import write_on_thread
 from aioflow.graph.operation import Operation, Tensor, items_of
 from aioflow.saved_model.export import Exported, export, reads
 from aioflow.saved_model.manifest import MOST_DIGITS, Manifest, NamedSignature, StoredRequest, check_asset_name
@@ -77,7 +78,8 @@ async def save(
     values = await _values(session, exported)
     manifest = _manifest(exported, signatures, vocabularies, [request for request, _ in requests])
     tensors = {name: value for _, values in requests for name, value in values.items()}
-    await _written(path, Content(manifest, graph, values, tensors, files))
+    content = Content(manifest, graph, values, tensors, files)
+    await write_on_thread(path, functools.partial(write, path, content))
     return path
 
 
@@ -154,17 +156,3 @@ def _named(signature: Signature, exported: Exported) -> NamedSignature:
         for tensors in (signature.inputs, signature.outputs)
     )
     return NamedSignature(inputs, outputs, signature.method, signature.repeat_while or "")
-
-
-async def _written(path: str, content: Content) -> None:
-    """Write on a thread. A cancelled write has ended when this is left."""
-    given_up = threading.Event()
-    writing = asyncio.get_running_loop().run_in_executor(None, write, path, content, given_up)
-    try:
-        await asyncio.shield(writing)
-    except asyncio.CancelledError:
-        given_up.set()
-        await asyncio.wait([writing])
-        if not writing.cancelled() and writing.exception() is not None:
-            _log.info("the save of %r was given up", path)
-        raise

@@ -6,11 +6,12 @@ The file must not be shortened or written to while arrays over it live. A new fi
 
 import mmap
 import os
+import stat
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
+from aioflow import errors
 from aioflow.tensors.dtypes import Array
 
 
@@ -19,18 +20,20 @@ class FixedMemory(mmap.mmap):
 
 
 def map_file(path: Path) -> memoryview:
-    """The bytes of a file, mapped. A pipe is read instead, since it has no pages."""
-    with path.open("rb") as file:
-        return map_descriptor(file.fileno()) if _size(file) else memoryview(file.read())
+    """The bytes of a file, mapped. FailedPreconditionError for a folder, a pipe or a device, which may have no end."""
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # to open a pipe would wait for its writer
+    try:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
+            raise errors.FailedPreconditionError(f"{str(path)!r} is no regular file: it is not read")
+        return map_descriptor(file) if status.st_size else memoryview(b"")
+    finally:
+        os.close(file)
 
 
 def map_descriptor(file: int) -> memoryview:
     """The bytes of an open file, mapped. It may be closed afterwards. ValueError if it has none."""
     return memoryview(FixedMemory(file, 0, access=mmap.ACCESS_READ))
-
-
-def _size(file: BinaryIO) -> int:
-    return os.fstat(file.fileno()).st_size
 
 
 def frozen_copy(data: memoryview) -> memoryview:

@@ -70,6 +70,21 @@ async def test_a_mirrored_fit_gives_the_numbers_of_the_fit_on_one_device():
     check_equal(await fitted(None), await fitted(af.distribute.MirroredStrategy(DEVICES)))
 
 
+async def test_weights_that_operations_between_layers_read_are_mirrored_too():
+    async def fitted_by(strategy):
+        with af.Graph().as_default() as graph:
+            x, w = layers.Input([4]), af.Variable(WEIGHTS[:12].reshape(4, 3) * 0.3, name="w")
+            dense = layers.Dense(3, "tanh", kernel_initializer=af.constant_initializer(0.4))
+            rows = af.map_fn(lambda row: row * w[0], dense(x @ w))
+            made = af.Model(x, rows * af.nn.softmax(w[1]) @ af.square(dense.kernel))
+            made.compile("sgd", "mse", strategy=strategy)
+            async with af.Session(graph=graph, config=LOCAL):
+                history = await made.fit(X, X[:, :3], batch_size=11, epochs=2, shuffle=False, verbose=0)
+                return history.history, await made.get_weights()
+
+    check_equal(await fitted_by(None), await fitted_by(af.distribute.MirroredStrategy(DEVICES)))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [pytest.param("mirrored", marks=pytest.mark.long), "parameter servers"])
 async def test_a_fit_over_a_cluster_gives_the_numbers_of_the_fit_on_one_device(kind):
@@ -230,8 +245,8 @@ async def test_weights_in_the_wrong_place_or_read_outside_of_layers_are_named():
         made.compile("sgd", "mse", strategy=af.distribute.ParameterServerStrategy({"worker": ["a:1"], "ps": ["b:1"]}))
         with pytest.raises(ValueError, match="'here/kernel' is on no device, not on /job:ps"):
             await made.fit(X, X[:, :1], verbose=0)
-        x = layers.Input([4])
-        tied = af.Model(x, dense(x) @ af.transpose(dense.kernel))
+        x, kernel = layers.Input([4]), dense.kernel
+        tied = af.Model(x, layers.Lambda(lambda y: y @ af.transpose(kernel))(dense(x)))
         tied.compile("sgd", "mse", strategy=af.distribute.MirroredStrategy(DEVICES[:2]))
         with pytest.raises(ValueError, match="'here/kernel' is read outside of the layers"):
             await tied.fit(X, X, verbose=0)

@@ -108,3 +108,21 @@ def test_updates_of_layers_in_a_loop_are_refused():
     normal = layers.BatchNormalization()
     with pytest.raises(ValueError, match="would run outside of it: call the layer before or after it, or with"):
         af.while_loop(lambda y: True, lambda y: normal(y, training=True), [af.ones([2, 3])], maximum_iterations=2)
+
+
+@pytest.mark.parametrize("kind", ["loop", "branches"])
+async def test_each_call_of_a_model_has_gradients_of_its_own(kind):
+    def between(y):
+        if kind == "loop":
+            return af.while_loop(lambda i, s: i < 3, lambda i, s: (i + 1, s * y), (0, y))[1]
+        return af.cond(af.reduce_sum(y) < 1e9, lambda: af.exp(af.sin(y)), lambda: y)
+
+    batches = [np.linspace(-1, 1, 4 * rows, dtype=np.float32).reshape(rows, 4) for rows in (2, 3)]
+    with af.Graph().as_default() as graph:
+        x, fed = af.layers.Input([4]), [af.placeholder(af.float32, [None, 4]) for _ in batches]
+        made = af.Model(x, between(x * 0.5))
+        found = [af.gradients(made(each, training=True), [each])[0] for each in fed]
+        wanted = [af.gradients(between(each * 0.5), [each])[0] for each in fed]
+    async with af.Session(graph=graph) as session:
+        for mine, its in await session.run([*zip(found, wanted, strict=True)], dict(zip(fed, batches, strict=True))):
+            np.testing.assert_allclose(mine, its, rtol=1e-6)

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import os
 from random import Random
 
 import numpy as np
@@ -373,6 +374,8 @@ async def test_external_data_beside_the_model_are_read(tmp_path):
         ({"location": "weights\0.bin"}, af.errors.DataLossError, "no name of a file"),
         ({"location": "x" * 5000}, af.errors.DataLossError, "no name of a file"),
         ({"location": "nothing.bin"}, af.errors.NotFoundError, "does not exist"),
+        ({"location": "pipe"}, af.errors.FailedPreconditionError, "no regular file"),
+        ({"location": "."}, af.errors.FailedPreconditionError, "no regular file"),
         ({"location": "short.bin"}, af.errors.DataLossError, "needs 8 bytes from byte 0 .*which has 4"),
         ({"location": "short.bin", "offset": "-4"}, af.errors.DataLossError, "offset '-4'"),
         ({"location": "short.bin", "length": "4"}, af.errors.DataLossError, "states 4"),
@@ -384,8 +387,37 @@ def test_external_data_elsewhere_or_damaged_are_refused(tmp_path, entries, kind,
     (tmp_path / "weights.bin").write_bytes(b"\0" * 8)
     (folder / "short.bin").write_bytes(b"\0" * 4)
     (folder / "link").symlink_to(tmp_path / "weights.bin")
+    os.mkfifo(folder / "pipe")
     (folder / "model.onnx").write_bytes(external(**entries))
     refused(folder / "model.onnx", kind, match)
+
+
+def test_a_cache_of_links_to_a_model_and_its_weights_is_read(tmp_path):
+    blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots" / "revision"
+    blobs.mkdir(), snapshot.mkdir(parents=True)
+    (blobs / "1a").write_bytes(external("weights.bin"))
+    (blobs / "2b").write_bytes(np.array([1, 2], np.float32).tobytes())
+    (tmp_path / "3c").write_bytes(b"\0" * 8)
+    (snapshot / "model.onnx").symlink_to("../../blobs/1a")
+    (snapshot / "weights.bin").symlink_to("../../blobs/2b")
+    assert af.onnx.load(snapshot / "model.onnx", af.Graph()).variables.keys() == {"w"}
+    (snapshot / "weights.bin").unlink()
+    (snapshot / "weights.bin").symlink_to("../../3c")
+    refused(snapshot / "model.onnx", af.errors.PermissionDeniedError, "outside of the model's folder")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "match"),
+    [
+        ("pipe", af.errors.FailedPreconditionError, "no regular file"),
+        ("/dev/zero", af.errors.FailedPreconditionError, "no regular file"),
+        (".", af.errors.FailedPreconditionError, "no regular file"),
+        ("nothing", af.errors.NotFoundError, "no such file"),
+    ],
+)
+def test_paths_that_are_no_file_are_refused(tmp_path, name, kind, match):
+    os.mkfifo(tmp_path / "pipe")
+    refused(tmp_path / name, kind, match)
 
 
 def test_a_model_from_bytes_reads_no_file():

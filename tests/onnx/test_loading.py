@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import aioflow as af
-from tests.onnx.models import graph, helper, model, node, onnx, run, sparse, value, with_sparse
+from tests.onnx.models import graph, helper, initial, model, node, onnx, run, sparse, value, with_sparse
 
 W, B = np.array([[1.0, -1.0], [2.0, 0.5]], np.float32), np.array([0.5, -0.25], np.float32)
 LAYER = model(
@@ -85,6 +85,26 @@ def test_statistics_and_settings_are_no_weights():
     assert not any(
         variable.trainable for variable in af.onnx.load(data, af.Graph(), trainable=False).variables.values()
     )
+
+
+async def test_declared_sizes_that_nodes_leave_open_are_known_and_checked_in_the_run():
+    nodes = [node("Reshape", ["x", "sizes"], ["features"]), node("Neg", ["features"], ["y"])]
+    nodes += [node("Neg", ["w"], ["other"])]
+    given = [value("x", ["n"]), value("sizes", [2], np.int64)]
+    made = helper.make_graph(nodes, "graph", given, [value("y", ["m", 4])], initial(w=B))
+    made.value_info.extend([value("features", [-1, 4]), value("other", [7]), value("sizes", [2])])
+    data = helper.make_model(made, opset_imports=[helper.make_opsetid("", 21)], ir_version=10).SerializeToString()
+    with af.Graph().as_default() as target:
+        imported = af.onnx.load(data)
+        features, y = imported.tensors["features"], imported.outputs["y"]
+        head = af.layers.Dense(2)(features)
+    assert [each.shape.as_list() for each in (features, y, head)] == [[None, 4], [None, 4], [None, 2]]
+    assert imported.tensors["other"].shape.as_list() == [2]
+    x, sizes = imported.inputs.values()
+    async with af.Session(graph=target) as session:
+        assert (await session.run(y, {x: np.ones(8, np.float32), sizes: [-1, 4]})).shape == (2, 4)
+        with pytest.raises(af.errors.InvalidArgumentError, match=r"\[4, 2\] and \[\?, 4\] are not compatible"):
+            await session.run(y, {x: np.ones(8, np.float32), sizes: [-1, 2]})
 
 
 # Branches, loops, functions

@@ -320,6 +320,24 @@ async def test_a_name_for_an_input_and_an_output_is_refused(tmp_path):
             await af.onnx.save(tmp_path / "model.onnx", {"x": x}, {"x": x + 1.0}, session)
 
 
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "match"),
+    [
+        ("x", "", "'' cannot name"),
+        ("", "y", "'' cannot name"),
+        (3, "y", "3 cannot name"),
+        ("x", None, "needs an output"),
+    ],
+)
+async def test_a_model_without_names_or_outputs_is_refused(tmp_path, inputs, outputs, match):
+    x = af.placeholder(af.float32, [2])
+    named = {} if outputs is None else {outputs: x + 1.0}
+    async with af.Session() as session:
+        with pytest.raises(ValueError, match=match):
+            await af.onnx.save(tmp_path / "model.onnx", {inputs: x}, named, session)
+    assert list(tmp_path.iterdir()) == []
+
+
 async def test_lists_of_tensors_become_sequences(tmp_path):
     with af.Graph().as_default() as graph:
         x = af.placeholder(af.float32, [None, 6])
