@@ -2191,6 +2191,8 @@ def rsqrt(x: NumberLike, name: str | None = None) -> Tensor:
 def sigmoid(x: NumberLike, name: str | None = None) -> Tensor:
     """1 / (1 + exp(-x)): 1/2 at 0, flattening out towards 0 and 1, never NaN for a number.
 
+    It is 0 where exp(-x) overflows: below -88.7 for float32.
+
     Examples:
         >>> await session.run(af.sigmoid([0.0, 2.0]))
         array([0.5     , 0.880797], dtype=float32)

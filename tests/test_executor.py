@@ -332,6 +332,23 @@ def test_strings_count_with_their_bytes():
     assert op_cost.text_bytes(b"abc") == 3
 
 
+@pytest.mark.parametrize("shape", [[], [1], [2, 2]])
+def test_numbers_count_with_their_absolute_values(shape):
+    cost = op_cost.RegionCost(lambda inputs: (1e-6, True), 1, numbers=(0,))
+    for value in (3, 100, 2**31 - 1):
+        buckets = {cost.bucket([np.full(shape, each, np.int32)]) for each in (value, -value)}
+        assert buckets == {(value + math.prod(shape)).bit_length()}
+    assert cost.bucket([np.full(shape, -(2**31), np.int32)]) == 32
+    assert cost.bucket([np.zeros((0, *shape), np.int32)]) == 0
+
+
+async def test_a_loop_runs_with_the_least_integer_as_its_bound(graph):
+    n = af.placeholder(af.int32, [])
+    last = af.while_loop(lambda i: i < n, lambda i: [i + 1], [0])
+    async with af.Session(graph=graph) as session:
+        assert await session.run(last, {n: np.int32(-(2**31))}) == 0
+
+
 @pytest.mark.parametrize(
     ("shape", "value"), [([None], np.full(100_000, b"text", object)), ([], b"a long text " * 100_000)]
 )

@@ -66,7 +66,7 @@ def _monitor_of_session(current: Callable[[], Session | None], clock: Clock) -> 
     title, where = f"session of {_program()}", session.master
     if where is None:
         return Monitor(title, "session", sources, SESSION_PAGES, clock)
-    sources.append(ClusterSource(where.address, where.network, where.settings or USUAL, clock=clock))
+    sources.append(ClusterSource(where.address, where.network_of(session.config), where.settings or USUAL, clock=clock))
     return Monitor(f"{title}, at {where.address}", "session", sources, (*SESSION_PAGES, "cluster"), clock)
 
 

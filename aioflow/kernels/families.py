@@ -63,6 +63,17 @@ def in_slices(function: Callable[..., Any], dtype: DType) -> Callable[..., Any]:
     return call
 
 
+def product(xp: Namespace, x: Array, y: Array, out: Array | None = None) -> Array:
+    """The product of x and y, with the same bits wherever it is written.
+
+    NumPy rounds a single complex product otherwise where it is written over a factor.
+    """
+    if out is None or out.size != 1:
+        return xp.multiply(x, y, out=out)
+    out[...] = xp.multiply(x, y)
+    return out
+
+
 def elements(spec: Spec) -> float:
     """How many elements it has, for costs: an open size counts as 32, an unknown rank as one open axis."""
     count = 1

@@ -9,7 +9,7 @@ import dataclasses
 import logging
 import secrets
 from collections import deque
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -93,7 +93,7 @@ class Cluster:
 
         name = task_name(job, index)
         if name not in self._targets:
-            self._targets[name] = Address(self.spec.task_address(job, index), self.target.network)
+            self._targets[name] = Address(self.spec.task_address(job, index), self.target.network_of)
         return self._targets[name]
 
     async def restarted(self, name: str, times: int = 1) -> None:
@@ -166,6 +166,7 @@ class Launch:
             engine: the engine that runs the tasks.
             jobs: {job: number of tasks}.
             config: configuration of the tasks. Its files and folders, such as certificates, are on their machines.
+                The connections of sessions to the cluster have its settings, too, where a session has no others.
             py_funcs: the module, on their machines, whose functions `af.py_func` may name.
             restarts: the most restarts of each task within ten minutes; the delay before them doubles each time.
 
@@ -188,7 +189,7 @@ class Launch:
         config = config or Config()
         self._settings: Final = changed_settings(dataclasses.replace(config, token_file=None))
         self._secret: Final = _secret(config)
-        self._network: Final = _network(config, self._secret)
+        self._network_of: Final = _network_of(config, self._secret)
         self._py_funcs: Final = py_funcs
         self._places: list[Place] = []
         self._watching: list[asyncio.Task[None]] = []
@@ -275,7 +276,7 @@ class Launch:
     def _target(self, spec: ClusterSpec) -> "Address":
         from aioflow.net.client.client import Address
 
-        return Address(spec.task_address("worker", 0), self._network)
+        return Address(spec.task_address("worker", 0), self._network_of)
 
     async def _call(self, place: Place, task: str, method: str, *arguments: object) -> str:
         """Return the agent's answer. UnavailableError for a failure."""
@@ -355,12 +356,25 @@ def _secret(config: Config) -> str:
     return secrets.token_urlsafe(32) if token is None else token.header().removeprefix("Bearer ")
 
 
-def _network(config: Config, secret: str) -> "Network":
-    """Return the network by which the session reaches the tasks."""
+_CONNECTION: Final = ("busy_poll", "shared_memory", "ssl", "token_file")
+"""Settings of connections. Those that a session sets replace those of the launch."""
+
+
+def _network_of(config: Config, secret: str) -> "Callable[[Config], Network]":
+    """Return the function from the configuration of a session to the network by which it reaches the tasks."""
     from aioflow.net.transport.access import network_of_client
     from aioflow.net.transport.credentials import Token
 
-    return network_of_client(config, config.ssl is not None, Token(secret))
+    default, secure, token = Config(), config.ssl is not None, Token(secret)
+    of_launch = network_of_client(config, secure, token)
+
+    def network(session: Config) -> "Network":
+        own = {name: getattr(session, name) for name in _CONNECTION if getattr(session, name) != getattr(default, name)}
+        if not own:
+            return of_launch
+        return network_of_client(dataclasses.replace(config, **own), secure, None if "token_file" in own else token)
+
+    return network
 
 
 async def _end(place: Place) -> tuple[str, int | None]:

@@ -162,7 +162,8 @@ class RegionCost:
             size += getattr(value, "size", 1)
         for place in self._numbers:
             value = inputs[place]
-            size += int(abs(value) if value.ndim == 0 else abs(value).max(initial=0))
+            # As Python's integers: the absolute value of NumPy's least integer overflows, with a warning.
+            size += abs(int(value)) if value.ndim == 0 else max(map(abs, value.ravel().tolist()), default=0)
         for place in self._texts:
             size += text_bytes(inputs[place])
         return size.bit_length()

@@ -220,7 +220,7 @@ class SimulatedCluster:
 
     def target(self, job: str, index: int, client: str = "client") -> Address:
         """Return the target for `af.Session` with that task as master; `client` is the host of the session."""
-        return Address(self.spec.task_address(job, index), self.network.at(client), self._settings)
+        return Address(self.spec.task_address(job, index), lambda config: self.network.at(client), self._settings)
 
     async def start(self, job: str, index: int) -> Server:
         """Start or restart a server."""

@@ -22,6 +22,7 @@ from aioflow.launch.agent import Agent, Order
 from aioflow.launch.launcher import Restarts
 from aioflow.net.peer.statuses import AddressBook
 from aioflow.net.transport.authority import init
+from aioflow.net.transport.segments import pool
 from tests.support.scale import some
 
 
@@ -115,10 +116,24 @@ async def test_each_task_is_told_what_it_is_and_the_token_is_the_same_for_all():
         assert all(order.settings == {"device_count": {"CPU": 2}} for order in orders)
         assert len({order.token for order in orders}) == 1
         assert cluster.target.address == "127.0.0.1:1001"
-        assert cluster.target.network.token.matches(f"Bearer {orders[0].token}")
+        assert cluster.target.network_of(Config()).token.matches(f"Bearer {orders[0].token}")
         assert repr(cluster) == "<af.launch.Cluster of 3 tasks, 0 lost>"
         assert orders[0].token not in f"{orders[0]} {cluster.target!r}"
     assert engine.left == []
+
+
+async def test_a_session_may_set_how_it_connects_to_the_tasks(tmp_path):
+    (tmp_path / "token").write_text("a-token-of-the-session")
+    (tmp_path / "token").chmod(0o600)
+    async with FakeEngine().launch(Config(busy_poll=False)) as cluster:
+        of_launch = cluster.target.network_of(Config())
+        own = cluster.target_of("worker", 1).network_of(Config(shared_memory=False, token_file=tmp_path / "token"))
+        assert (of_launch._options.pool is None, of_launch._options.busy_poll) == (pool() is None, False)
+        assert (own._options.pool, own._options.busy_poll) == (None, False)
+        assert own.token.matches("Bearer a-token-of-the-session")
+        assert not own.token.matches(of_launch.token.header())
+        with pytest.raises(ValueError, match="ssl is for a target"):
+            cluster.target.network_of(Config(ssl=tmp_path))
 
 
 async def test_each_task_is_told_of_functions_certificates_and_files_by_their_names(tmp_path):
@@ -131,7 +146,7 @@ async def test_each_task_is_told_of_functions_certificates_and_files_by_their_na
         assert order.py_funcs == "helpers"
         assert order.settings == {"ssl": str(tmp_path / "ca"), "file_roots": (str(tmp_path), "s3://data")}
         assert json.loads(json.dumps(dataclasses.asdict(order)))["job"] == "ps"
-        assert cluster.target.network.token.matches(f"Bearer {order.token}")
+        assert cluster.target.network_of(Config()).token.matches(f"Bearer {order.token}")
 
 
 def test_functions_are_told_by_the_name_of_their_module():

@@ -15,13 +15,14 @@ from aioflow.graph.op import Op, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.array.select import masked, select
-from aioflow.kernels.families import CPU, GPU, binary, broadcast_gradient, costs, elements, ufunc
+from aioflow.kernels.families import CPU, GPU, binary, broadcast_gradient, costs, elements, product, ufunc
 from aioflow.kernels.math.comparison import greater, greater_equal, less_equal, logical_not, not_equal
 from aioflow.kernels.math.complex import conj
 from aioflow.kernels.math.elementwise import log
 from aioflow.kernels.math.no_nan import divided, multiply_no_nan, scaled
 from aioflow.tensors.as_array import first_leaf
 from aioflow.tensors.dtypes import (
+    COMPLEX,
     FLOAT,
     INTEGER,
     NUMERIC,
@@ -62,6 +63,7 @@ multiply: Final = binary(
     commutative=True,
     known=operator.mul,
 )
+multiply.kernel(CPU, out=True, only=COMPLEX, priority=1)(product)
 
 
 @op
@@ -287,7 +289,7 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
 
     def squared(x: Array, y: Array, out: Array | None = None) -> Array:
         difference = xp.subtract(x, y, out=out)
-        return _square_modulus(xp, difference, out) if is_complex else _square(xp, difference, out)
+        return _square_modulus(xp, difference) if is_complex else _square(xp, difference, out)
 
     return squared
 
@@ -296,8 +298,10 @@ def _square(xp: Namespace, difference: Array, out: Array | None) -> Array:
     return xp.square(difference, out=difference if difference.ndim else out)
 
 
-def _square_modulus(xp: Namespace, difference: Array, out: Array | None) -> Array:
-    return xp.multiply(difference, xp.conjugate(difference), out=difference if difference.ndim else out)
+def _square_modulus(xp: Namespace, difference: Array) -> Array:
+    result = xp.asarray(difference)
+    result.real, result.imag = xp.square(result.real) + xp.square(result.imag), 0
+    return result
 
 
 costs(squared_difference, 2.0)

@@ -12,7 +12,7 @@ from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.operation import Tensor
 from aioflow.graph.operators import OPERATORS
-from aioflow.kernels.families import CPU, GPU, SLOW, binary, costs
+from aioflow.kernels.families import CPU, GPU, SLOW, binary, costs, product
 from aioflow.kernels.math.arithmetic import floordiv, truediv
 from aioflow.kernels.math.comparison import greater, not_equal
 from aioflow.kernels.math.elementwise import negative
@@ -39,7 +39,7 @@ xlogy: Final = binary(
     COMPLEX,
     kernel="",
 )
-except_at_0(xlogy, 0, lambda xp, x, y: x * xp.log(y))
+except_at_0(xlogy, 0, lambda xp, x, y, out: product(xp, x, xp.log(y), out))
 divide_no_nan: Final = div_no_nan
 costs(xlogy, SLOW)
 
@@ -62,7 +62,7 @@ xlog1py: Final = binary(
     COMPLEX,
     kernel="",
 )
-except_at_0(xlog1py, 0, lambda xp, x, y: x * xp.log1p(y))
+except_at_0(xlog1py, 0, lambda xp, x, y, out: product(xp, x, xp.log1p(y), out))
 costs(xlog1py, SLOW)
 
 

@@ -7,7 +7,18 @@ from aioflow.graph.op import T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.array.select import masked, select
-from aioflow.kernels.families import CPU, GPU, NARROW, SLOW, broadcast_gradient, costs, elementwise, keeps_zeros, ufunc
+from aioflow.kernels.families import (
+    CPU,
+    GPU,
+    NARROW,
+    SLOW,
+    broadcast_gradient,
+    costs,
+    elementwise,
+    keeps_zeros,
+    product,
+    ufunc,
+)
 from aioflow.kernels.math import onednn_elementwise
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import not_equal
@@ -37,6 +48,7 @@ square: Final = elementwise(
     """,
     NUMERIC,
 )
+square.kernel(CPU, out=True, only=COMPLEX, priority=1)(lambda xp, x, out=None: product(xp, x, x, out))
 
 
 def _sign_gradient(y: Tensor, x: Tensor, dy: Tensor) -> Tensor:
@@ -336,6 +348,8 @@ sigmoid: Final = elementwise(
     "sigmoid",
     lambda y, x, dy: dy * conj(y * (1 - y)),
     """1 / (1 + exp(-x)): 1/2 at 0, flattening out towards 0 and 1, never NaN for a number.
+
+    It is 0 where exp(-x) overflows: below -88.7 for float32.
 
     Examples:
         >>> await session.run(af.sigmoid([0.0, 2.0]))

@@ -4,7 +4,9 @@ A gradient rule multiplies the incoming gradient by the derivative. The derivati
 log below 0 is undefined. A mask after the op, like `where(x > 0, sqrt(x), 0)`, makes the incoming gradient 0 there, and
 0 times infinity is NaN. So the rules of ops with poles use `scaled` and `divided`, which keep the 0.
 
-On the CPU the kernels compute first, then search the result for NaN: without a NaN no 0 was lost.
+On the CPU the kernels compute first, then multiply the bits of the result, as integers, by 0 or 1. That takes the same
+time for all values, and gives an element the same bits whichever others lie in its array or block: 0 times a negative
+number is 0, never -0.
 """
 
 from collections.abc import Callable
@@ -16,7 +18,7 @@ from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
 from aioflow.graph.operators import OPERATORS
-from aioflow.kernels.families import CPU, GPU, binary
+from aioflow.kernels.families import CPU, GPU, binary, product
 from aioflow.kernels.math.comparison import logical_or, not_equal
 from aioflow.kernels.math.complex import conj
 from aioflow.tensors.dtypes import COMPLEX, FLOAT, Array, Namespace
@@ -89,57 +91,35 @@ xdivy: Final = binary(
 )
 
 
-def except_at_0(made: Op[Tensor], which: int, function: Callable[[Namespace, Array, Array], Array]) -> None:
-    """Declare the kernel: `function`, and 0 where the input `which` is 0."""
+def except_at_0(made: Op[Tensor], which: int, function: Callable[..., Array], scalar: str | None = None) -> None:
+    """Declare the kernels: `function(xp, x, y, out)`, and 0 where the input `which` is 0."""
 
-    @made.kernel(CPU, GPU, fresh=True)
+    @made.kernel(GPU, fresh=True)
     def _(xp: Namespace, x: Array, y: Array) -> Array:
-        result = function(xp, x, y)
+        result = function(xp, x, y, None)
         return xp.where((x, y)[which] == 0, xp.zeros((), result.dtype), result)
 
-
-def _mended(made: Op[Tensor], which: int, name: str, scalar: str) -> None:
-    """Declare the kernel of the CPU: one ufunc, and 0 where it gives NaN though the operand `which` is 0."""
-
-    @made.kernel(CPU, out=True, binds=True, priority=1, scalar=scalar)
+    @made.kernel(CPU, out=True, binds=True, scalar=scalar)
     def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
-        function, vdot = getattr(np, name), np.vdot
+        size, multiply = node.output_specs[0].dtype.size, np.multiply
+        is_wide, word = size > 8, np.dtype(f"i{min(size, 8)}")
 
         def compute(x: Array, y: Array, out: Array | None = None) -> Array:
-            tested = y if which else x
-            zero = tested == 0 if out is not None and np.may_share_memory(out, tested) else None
-            result = function(x, y, out=out)
-            found = vdot(result, result)  # the fastest sum in which a NaN shows
-            if found == found:
-                return result
-            return _with_zeros(result, tested == 0 if zero is None else zero)
+            kept = (y if which else x).astype(bool)  # found first, since the result may be written over that input
+            result = np.asarray(function(np, x, y, out))
+            for part in (result.real, result.imag) if is_wide else (result,):
+                bits = part.view(word)
+                multiply(bits, kept, out=bits)
+            return result
 
         return compute
 
 
-def _with_zeros(result: Array, zero: Array) -> Array:
-    """`result` with 0 where `zero` is true; changed in place, unless it is a scalar."""
-    if not result.ndim:
-        return np.where(zero, result.dtype.type(0), result)
-    np.copyto(result, 0, where=zero)
-    return result
+def _quotient(xp: Namespace, x: Array, y: Array, out: Array | None) -> Array:
+    return xp.true_divide(x, y, out=out)
 
 
-except_at_0(multiply_no_nan, 1, lambda xp, x, y: x * y)
-except_at_0(xdivy, 0, lambda xp, x, y: x / y)
-except_at_0(div_no_nan, 1, lambda xp, x, y: x / y)
-_mended(multiply_no_nan, 1, "multiply", "{0} * {1} if {1} or {0} - {0} == 0 else {type}(0)")
-_mended(xdivy, 0, "true_divide", "{0} / {1} if {0} or {1} == {1} and {1} else {type}(0)")
-
-
-@div_no_nan.kernel(CPU, out=True, binds=True, priority=1, scalar="{0} / {1} if {1} else {type}(0)")
-def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
-    def compute(x: Array, y: Array, out: Array | None = None) -> Array:
-        zero = y == 0
-        result = np.true_divide(x, y, out=out)
-        return _with_zeros(result, zero) if zero.any() else result
-
-    return compute
-
-
+except_at_0(multiply_no_nan, 1, product, "{0} * {1} if {1} else {type}(0)")
+except_at_0(div_no_nan, 1, _quotient, "{0} / {1} if {1} else {type}(0)")
+except_at_0(xdivy, 0, _quotient, "{0} / {1} if {0} else {type}(0)")
 OPERATORS.update(div_no_nan=div_no_nan, multiply_no_nan=multiply_no_nan, xdivy=xdivy)

@@ -119,5 +119,5 @@ def integral(integrand: Function, length: Array, *inputs: Array, places: int = 4
     for start in range(0, len(length), _BLOCK):
         part = slice(start, start + _BLOCK)
         columns = [values[part, None] for values in inputs]
-        result[part] = integrand(length[part, None] * at, *columns) @ weights
+        result[part] = np.vecdot(integrand(length[part, None] * at, *columns), weights)  # each row by itself
     return result * length

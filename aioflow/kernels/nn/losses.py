@@ -66,7 +66,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
 def _on_cpu(unsigned: np.dtype[Any]) -> Function:
     """Shift each row by the logit of its label: then the loss is log(sum(exp)), without loss to rounding.
 
-    Only overflow needs the shift by the highest logit; an infinite loss reveals it.
+    Only rows that overflow need the shift by the highest logit; an infinite loss reveals them.
     """
 
     def compute(features: Array, labels: Array) -> tuple[Array, Array]:
@@ -80,7 +80,7 @@ def _on_cpu(unsigned: np.dtype[Any]) -> Function:
         total = backprop.dot(ones(classes, backprop.dtype))
         loss = np.log(total)
         if not loss.dot(loss) < math.inf:
-            loss, total = _shift_by_top(rows, flat, backprop)
+            _shift_by_top(rows, flat, backprop, total, loss)
         backprop /= total.reshape(-1, 1)
         backprop.reshape(-1)[flat] -= 1
         return loss.reshape(labels.shape), backprop.reshape(features.shape)
@@ -88,13 +88,15 @@ def _on_cpu(unsigned: np.dtype[Any]) -> Function:
     return compute
 
 
-def _shift_by_top(rows: Array, flat: Array, backprop: Array) -> tuple[Array, Array]:
-    """Loss and sum of exponentials; these are left in `backprop`."""
-    np.subtract(rows, row_tops(rows), out=backprop)
-    chosen = backprop.take(flat)
-    np.exp(backprop, out=backprop)
-    total = backprop.dot(ones(rows.shape[1], rows.dtype))
-    return np.log(total) - chosen, total
+def _shift_by_top(rows: Array, flat: Array, backprop: Array, total: Array, loss: Array) -> None:
+    """Compute again, in place, where the loss is not finite: the exponentials in `backprop`, their sums, the loss."""
+    places = np.flatnonzero(~np.isfinite(loss))
+    shifted = rows[places]
+    tops = row_tops(shifted)
+    shifted -= tops
+    backprop[places] = np.exp(shifted, out=shifted)
+    total[places] = shifted.dot(ones(rows.shape[1], rows.dtype))
+    loss[places] = np.log(total[places]) - (rows.take(flat[places]) - tops.ravel())
 
 
 def _check_labels(flat: Array, unsigned: Array, shape: tuple[int, ...], logits: tuple[float, ...]) -> None:

@@ -68,13 +68,18 @@ _ENDLESS: Final = 1e18
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Address:
-    """The address of a master, the network to it, and its settings, by default those of `Config`.
+    """The address of a master, and how sessions reach it.
 
     A launcher that restarts the master changes the address, for all sessions that open later.
+
+    Attributes:
+        address: its host and port.
+        network_of: from the configuration of a session to the network by which it dials.
+        settings: how the session treats it; by default as its configuration says.
     """
 
     address: str
-    network: Network
+    network_of: Callable[[Config], Network]
     settings: Settings | None = None
 
 
@@ -87,6 +92,7 @@ class RemoteEngine:
 
     def __init__(self, address: Address, graph: Graph, config: Config) -> None:
         self._address: Final = address
+        self._network: Final = address.network_of(config)
         self._graph: Final = graph
         self._config: Final = config
         self._settings: Final = session_settings(config)
@@ -346,7 +352,7 @@ class RemoteEngine:
         while True:
             self._dialled = DialLiveness()
             try:
-                peer = await connect(where.network, where.address, self._me, settings=settings, liveness=self._dialled)
+                peer = await connect(self._network, where.address, self._me, settings=settings, liveness=self._dialled)
             except errors.UnavailableError as error:
                 self._answer = error.message
                 if not waits:

@@ -18,4 +18,4 @@ def engine_at(target: str | Address, graph: Graph, config: Config) -> RemoteEngi
     scheme, separator, address = target.partition("://")
     if not separator or scheme not in ("ws", "wss") or not address:
         raise ValueError(f"target {target!r}: '' for this process, or the address of a master, as 'ws://host:2222'")
-    return RemoteEngine(Address(address, network_of_client(config, scheme == "wss")), graph, config)
+    return RemoteEngine(Address(address, lambda own: network_of_client(own, scheme == "wss")), graph, config)

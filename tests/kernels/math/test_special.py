@@ -178,6 +178,16 @@ def test_ends_and_poles(op, inputs, expected):
     np.testing.assert_allclose(value(op, *inputs), expected, rtol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "complex64", "complex128"])
+def test_a_kept_0_has_no_sign_whichever_the_other_elements_are(dtype):
+    for other in (1, np.nan):
+        zeros, others = np.array([0, other, -0.0], dtype), np.array([-2, other, 3], dtype)
+        a, b = constant(zeros), constant(others)
+        kept = no_nan.xdivy(a, b), division.xlogy(a, b), no_nan.multiply_no_nan(b, a), no_nan.div_no_nan(b, a)
+        for found in evaluate(kept):
+            assert not found[[0, 2]].tobytes().strip(b"\0")
+
+
 @pytest.mark.parametrize(
     "op", [gamma.lgamma, gamma.digamma, error_functions.ndtri, bessel_i.bessel_i1e, gamma.zeta, gamma.igamma]
 )

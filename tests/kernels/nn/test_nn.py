@@ -237,6 +237,14 @@ def test_infinite_logits_make_the_loss_infinite_or_nothing():
     np.testing.assert_array_equal(evaluate(loss), [0, np.inf, np.nan])
 
 
+@pytest.mark.parametrize("last", [1e30, np.nan])
+def test_a_row_that_overflows_changes_no_other_row(last):
+    x = (np.random.default_rng(4).normal(size=(40, 9)) * 5).astype(np.float32)
+    wild = np.concatenate([x[:-1], np.full((1, 9), last, np.float32) * np.arange(9, dtype=np.float32)])
+    for found, plain in zip(*[evaluate([*losses._sparse(each, np.arange(40) % 9)]) for each in (wild, x)], strict=True):
+        assert found[:-1].tobytes() == plain[:-1].tobytes()
+
+
 @pytest.mark.parametrize("dtype", NARROW)
 def test_narrow_losses_are_rounded_once(dtype):
     x, labels = np.linspace(-2, 2, 60).reshape(3, 20).astype(dtype), np.array([0, 5, 19])
