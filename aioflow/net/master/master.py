@@ -376,7 +376,7 @@ async def _place(session: MasterSession, name: str) -> tuple[str, bytes]:
     """The task of a handle, and the handle in the form for that task."""
     signature = session.signature((), (), (name,))
     flow = make_flow(signature, session.config.optimize)
-    parts = await session.plans.work(lambda: session.plans.placer.split(flow))
+    parts = await session.plans.work(lambda: session.plans.placer.split(flow).parts)
     device = next((p.device for p in parts for node in p.flow.nodes if node.name == name), None)
     if device is None:
         raise errors.InvalidArgumentError(f"{name!r} is not the handle of a queue")
