@@ -154,7 +154,8 @@ class Placer:
         homes = tuple([self._homes.get(state_key(node)) for node in nodes if node.definition.handle])
         lossy = any(node.definition.name == "lossy" for node in nodes)
         limited = (tuple(self._with_room(flow)), bool(self._share_usable)) if self.is_limited else None
-        return *fixed, homes, self._compression.container if lossy else "", limited, fed and tuple(map(tuple, fed))
+        shapes = None if fed is None else tuple(map(tuple, fed))
+        return *fixed, homes, self._compression.container if lossy else "", limited, shapes
 
     def _by_name(self, home: DeviceAttributes | None) -> dict[str, Site]:
         return {site.name: site for site in [*self._sites, *([] if home is None else [_site(home)])]}
