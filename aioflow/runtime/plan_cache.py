@@ -16,6 +16,7 @@ from aioflow.config import Config, RunOptions
 from aioflow.devices.cpu import Threads
 from aioflow.devices.device import AnyDevice, DeviceAttributes, attributes_of
 from aioflow.devices.gpu import Gpu
+from aioflow.graph.memo import Memo
 from aioflow.graph.op import Op
 from aioflow.kernels.context import Context
 from aioflow.plan.cost_model import CostModel
@@ -194,17 +195,26 @@ class Plans:
     def _assembled(self, plan: Plan, variant: Variant) -> Programs:
         if variant in ("streamed", "unchanged"):
             plan = self._made(plan.signature, variant != "unchanged", variant == "streamed")
-        make = functools.partial(self._unlinked, plan.parts, variant)
         graph = plan.signature.graph
-        if graph is None or any(isinstance(self._devices[part.device], Gpu) for part in plan.parts):
+        return self.assembled(plan.parts, variant, None if graph is None else graph.memo, plan)
+
+    def assembled(
+        self, parts: Sequence[Part], variant: Variant, memo: Memo | None = None, key: Hashable = None
+    ) -> Programs:
+        """The programs of these parts.
+
+        Args:
+            parts: the parts of a plan.
+            variant: the kind of programs.
+            memo: the programs that sessions share, without the objects of each session; None to share none.
+            key: the key of the parts in `memo`.
+        """
+        make = functools.partial(self._unlinked, parts, variant)
+        if memo is None or any(isinstance(self._devices[part.device], Gpu) for part in parts):
             made = make()  # kernels of a GPU are bound to the device
         else:
-            made = graph.memo.get((plan, variant, Op.kernel_changes, self._settings), make)
-        return self._linked(plan.parts, variant, made)
-
-    def assembled(self, parts: Sequence[Part], variant: Variant) -> Programs:
-        """The programs of these parts."""
-        return self._linked(parts, variant, self._unlinked(parts, variant))
+            made = memo.get((key, variant, Op.kernel_changes, self._settings), make)
+        return self._linked(parts, variant, made)
 
     def _linked(self, parts: Sequence[Part], variant: Variant, unlinked: Sequence[Program]) -> Programs:
         """The programs with the objects of this session."""
