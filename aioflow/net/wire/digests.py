@@ -15,17 +15,20 @@ HASHED: Final = 1 << 20
 
 def size(data: bytes, constants: Mapping[str, Array]) -> int:
     """The bytes of a graph and of the arrays that go with it."""
-    return len(data) + sum([array.nbytes for array in constants.values()])
+    return len(data) + sum([array.nbytes for array in constants.values() if isinstance(array, np.ndarray)])
 
 
 def digest(data: bytes, constants: Mapping[str, Array], before: bytes = b"") -> bytes:
     """The digest of a graph and of the arrays that go with it, after a graph with the digest `before`.
 
-    An array of strings is equal to no other.
+    An array of strings, or a list of tensors, is equal to no other.
     """
     found = hashlib.sha256(before)
     found.update(data)
     for name, array in sorted(constants.items()):
-        found.update(f"{len(name)} {name} {array.dtype} {array.shape} ".encode())
-        found.update(secrets.token_bytes(32) if array.dtype.hasobject else np.ravel(array).view(np.uint8))
+        if isinstance(array, np.ndarray) and not array.dtype.hasobject:
+            found.update(f"{len(name)} {name} {array.dtype} {array.shape} ".encode())
+            found.update(np.ravel(array).view(np.uint8))
+        else:
+            found.update(secrets.token_bytes(32))
     return found.digest()
