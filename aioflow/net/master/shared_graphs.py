@@ -90,11 +90,11 @@ class GraphState(NamedTuple):
 
     Attributes:
         shared: the graph.
-        count: the number of additions that the session knows.
+        additions: the number of additions that the session knows.
     """
 
     shared: SharedGraph
-    count: int
+    additions: int
 
     @property
     def graph(self) -> Graph:
@@ -104,7 +104,7 @@ class GraphState(NamedTuple):
     @property
     def version(self) -> int:
         """The number of operations that the session knows."""
-        return self.shared.versions[self.count - 1] if self.count else 0
+        return self.shared.versions[self.additions - 1] if self.additions else 0
 
 
 class SharedGraphs:
@@ -117,15 +117,15 @@ class SharedGraphs:
 
     async def extended(self, state: GraphState, addition: Addition) -> GraphState:
         """The graph of a session with more operations. InvalidArgumentError if they cannot be built."""
-        before = state.shared.digests[state.count - 1] if state.count else b""
+        before = state.shared.digests[state.additions - 1] if state.additions else b""
         hashing = functools.partial(digest, *addition, before)
         key = await self._threads.run(hashing, "hashing a graph") if size(*addition) > HASHED else hashing()
         found = self._by_digest.get(key)
         if found is None:
             found = state.shared
-            if not await found.add(addition, state.count, key, self._threads):
-                found = await found.copy(state.count, self._threads)
-                await found.add(addition, state.count, key, self._threads)
+            if not await found.add(addition, state.additions, key, self._threads):
+                found = await found.copy(state.additions, self._threads)
+                await found.add(addition, state.additions, key, self._threads)
             self._by_digest[key] = found
         self._use(found)
         return GraphState(found, found.digests.index(key) + 1)

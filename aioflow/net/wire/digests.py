@@ -28,7 +28,7 @@ def digest(data: bytes, constants: Mapping[str, Array], before: bytes = b"") -> 
     for name, array in sorted(constants.items()):
         if isinstance(array, np.ndarray) and not array.dtype.hasobject:
             found.update(f"{len(name)} {name} {array.dtype} {array.shape} ".encode())
-            found.update(np.ravel(array).view(np.uint8))
+            found.update(np.ravel(array).view(np.uint8).data)
         else:
             found.update(secrets.token_bytes(32))
     return found.digest()
