@@ -19,8 +19,11 @@ class Memo:
         self._lock: Final = threading.Lock()
         self._age = 0
 
-    def get(self, key: Hashable, make: Callable[[], R]) -> R:
-        """The result of that key, made if it is not known. Threads that ask at the same time may each make it."""
+    def get(self, key: Hashable, make: Callable[[], R], holds: Callable[[], bool] = lambda: True) -> R:
+        """The result of that key, made if it is not known, and kept if the key still `holds` afterwards.
+
+        Threads that ask at the same time may each make it.
+        """
         with self._lock:
             age = self._age
             if key in self._found:
@@ -28,8 +31,9 @@ class Memo:
                 found: R = self._found[key]
                 return found
         made = make()
+        kept = holds()
         with self._lock:
-            if age == self._age:
+            if age == self._age and kept:
                 self._found[key] = made
                 if len(self._found) > self._size:
                     self._found.popitem(last=False)

@@ -4,11 +4,12 @@ The first estimate is the operations and bytes, by the rule of each op, divided 
 traced runs replace the estimate, for all nodes with the same op, dtypes and shapes.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
@@ -78,6 +79,16 @@ class CostModel:
         self._latencies: dict[Way, list[float]] = {name: [] for name in LINKS}
         self._bandwidths: dict[Way, list[float]] = {name: [] for name in LINKS}
         self._lock = threading.Lock()
+        self._figures: Hashable = (tuple(self._rates.items()), tuple(self._links.items()))
+
+    @property
+    def figures(self) -> Hashable:
+        """The key of its present figures. Models with equal keys estimate equally.
+
+        Models that have measured nothing share the key of their rates and links. Each lesson gives a model a key of
+        its own.
+        """
+        return self._figures
 
     # Costs
 
@@ -123,7 +134,7 @@ class CostModel:
     def learn(self, nodes: Iterable[Node], step_stats: Iterable[NodeStats], transfers: Iterable[Transfer] = ()) -> None:
         """Replace estimates by the measured times of these nodes. Nodes that may have waited are ignored."""
         known = {(node.name, node.definition.name): node for node in nodes}
-        with self._lock:
+        with self._lock, self._changing():
             for stats in step_stats:
                 node = known.get((stats.name, stats.op_type))
                 if node is not None and not stats.waits:
@@ -131,6 +142,15 @@ class CostModel:
                     _keep(self._measured[kind].setdefault(signature(node, node.input_specs), []), stats.busy)
             for transfer in transfers:
                 self._learn_transfer(transfer)
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Give the figures another key: for what reads them inside the block, and for what reads them after it."""
+        self._figures = object()
+        try:
+            yield
+        finally:
+            self._figures = object()
 
     def _learn_transfer(self, transfer: Transfer) -> None:
         name = way(DeviceSpec.from_string(transfer.source), DeviceSpec.from_string(transfer.target))
@@ -170,6 +190,7 @@ class CostModel:
         rates = {DeviceKind(kind): _rates(**each) for kind, each in plain["rates"].items()}
         links = {_named(name): _link(each) for name, each in plain["links"].items()}
         made = cls(rates, links)
+        made._figures = object()
         for kind, table in plain["measured"].items():
             made._measured[DeviceKind(kind)] = {str(key): _samples(samples, _seconds) for key, samples in table.items()}
         for part, found, number in (("latencies", made._latencies, _seconds), ("bandwidths", made._bandwidths, _rate)):

@@ -21,6 +21,7 @@ from aioflow.plan.passes.flow import Flow, every_node, has_primitives, release, 
 from aioflow.plan.passes.optimise import optimise
 from aioflow.plan.passes.order import order
 from aioflow.plan.passes.prune import keep_unread, prune, trim
+from aioflow.plan.split import Split
 
 
 class Signature:
@@ -65,13 +66,18 @@ class Plan:
 
     signature: Signature
     flow: Flow
-    parts: Sequence[Part]
+    split: Split
     counted: Sequence[str]
     """Names of the operations that ask how often they ran."""
 
+    @property
+    def parts(self) -> Sequence[Part]:
+        """Its partitions, one for each device."""
+        return self.split.parts
 
-def make_plan(signature: Signature, split: Callable[[Flow], Sequence[Part]], optimize: bool = True) -> Plan:
-    """Plan a call, before anything runs. `split` gives the parts for the devices.
+
+def make_plan(signature: Signature, split: Callable[[Flow], Split], optimize: bool = True) -> Plan:
+    """Plan a call, before anything runs. `split` gives the partitions.
 
     InvalidArgumentError if a placeholder that it needs is not fed, or something cannot be placed.
     """

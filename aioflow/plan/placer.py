@@ -4,13 +4,14 @@ import dataclasses
 import logging
 import math
 import threading
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final
 
 from aioflow import errors
 from aioflow.config import Config
 from aioflow.devices.device import DeviceAttributes
 from aioflow.graph.device_spec import DeviceSpec
+from aioflow.graph.memo import Memo
 from aioflow.plan.cost_model import CostModel
 from aioflow.plan.memory_search import Found, Search, Tools, scheduled
 from aioflow.plan.op_cost import Site
@@ -19,12 +20,14 @@ from aioflow.plan.passes.compress import Compression
 from aioflow.plan.passes.fed_shapes import with_fed_shapes
 from aioflow.plan.passes.flow import Flow, Node
 from aioflow.plan.passes.memory_kinds import gathered, memory_kinds
+from aioflow.plan.pipeline import Plan
 from aioflow.plan.placement.colocation import state_key
 from aioflow.plan.placement.constraints import lowered
 from aioflow.plan.placement.packing import pack
 from aioflow.plan.placement.refinement import place
 from aioflow.plan.placement.report import Arrangement, Placement
-from aioflow.plan.placement.work import state_bytes
+from aioflow.plan.split import Split
+from aioflow.tensors.codecs import edge_codecs
 from aioflow.tensors.dtypes import DeviceKind
 
 _log: Final = logging.getLogger("aioflow.placement")
@@ -51,12 +54,17 @@ class Placer:
         self._homes: dict[Hashable, str] = {}
         self._state: dict[Hashable, float] = {}
         """The bytes of the placed state."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._expected: dict[str, float] = {}
         """The estimated peak bytes of each device in the last plan."""
         self._share_usable: dict[str, float] = {}
         """The share of the memory limit that plans may use, for devices that ran out of memory."""
         self.model: Final = config.cost_model or CostModel()
+        self._settings: Final = (
+            config.allow_soft_placement, config.order_for_memory, config.schedule_receives, config.recompute,
+            config.swap_to_host, tuple(sorted(edge_codecs(config.compression).items())),
+        )  # fmt: skip
+        """The settings on which splits depend."""
 
     def use(self, devices: Sequence[DeviceAttributes]) -> None:
         """Use these devices from now on. State still counts as placed where it was."""
@@ -81,7 +89,7 @@ class Placer:
         streamed: bool = False,
         home: DeviceAttributes | None = None,
         fed: Sequence[Sequence[int]] | None = None,
-    ) -> Sequence[Part]:
+    ) -> Split:
         """Return the partitions of a flow, one for each device. InvalidArgumentError if a node has no possible device.
 
         Args:
@@ -93,16 +101,61 @@ class Placer:
         """
         if self._is_alone(flow, home):
             every = tuple(range(len(flow.feeds))), tuple(range(len(flow.fetches)))
-            return self._scheduled([Part(self._sites[0].name, flow, *every)], self._by_name(home), streamed)
+            parts = [Part(self._sites[0].name, flow, *every)]
+            return Split(self._scheduled(parts, self._by_name(home), streamed))
         with self._lock:
-            if fed is not None:
-                flow = with_fed_shapes(flow, fed)
-            if self.is_limited and home is None:
-                found = self._search(self._lowered(flow), streamed)
-                self._keep_homes(found.placed.devices)
-                self._report(found.placed)
-                return found.parts
-            return self._scheduled(self._parts(flow, home), self._by_name(home), streamed)
+            found = self._split(flow if fed is None else with_fed_shapes(flow, fed), streamed, home)
+            self._keep(found)
+            return found
+
+    def _split(self, flow: Flow, streamed: bool, home: DeviceAttributes | None) -> Split:
+        if self.is_limited and home is None:
+            found = self._search(self._lowered(flow), streamed)
+            self._report(found.placed)
+            return Split.of(found.parts, found.placed.devices, found.peaks)
+        placed, parts = self._parts(flow, home)
+        self._report(placed)
+        return Split.of(self._scheduled(parts, self._by_name(home), streamed), placed.devices, {})
+
+    def shared(
+        self, memo: Memo, call: Hashable, flow: Flow, fed: Sequence[Sequence[int]] | None, make: Callable[[], Plan]
+    ) -> Plan:
+        """Return the plan that `make` splits for this session, or an equal plan of another session.
+
+        A plan is kept in `memo` by the call and everything on which its split depends. So the memo returns a plan only
+        to a session that would make an equal one. The state that a shared plan places counts as placed there.
+
+        Args:
+            memo: the plans of the sessions of the graph.
+            call: the key of the call: its flow depends on nothing else.
+            flow: the flow.
+            fed: the shapes of its feeds, if they are known.
+            make: makes the plan by `split`.
+        """
+        with self._lock:
+            figures = self.model.figures
+            key = call, self._dependencies(flow, fed)
+            plan = memo.get(key, make, lambda: self.model.figures == figures)
+            self._keep(plan.split)
+            return plan
+
+    def _dependencies(self, flow: Flow, fed: Sequence[Sequence[int]] | None) -> Hashable:
+        """The key of all that the split of a flow depends on besides the flow.
+
+        These are the devices, the settings, measured costs, the homes of its state, the memory that other plans leave,
+        and the shapes of its feeds.
+        """
+        several = len(self._sites) > 1
+        costs = self.model.figures if several or self._config.recompute or self._config.swap_to_host else None
+        fixed = tuple(self._sites), tuple(self._incarnations.values()), self._settings, costs
+        if not several:
+            return fixed
+        nodes = [inner for node in flow.nodes for inner in node.everything()]
+        homes = tuple([self._homes.get(state_key(node)) for node in nodes if node.definition.handle])
+        lossy = any(node.definition.name == "lossy" for node in nodes)
+        limited = (tuple(self._with_room(flow)), bool(self._share_usable)) if self.is_limited else None
+        shapes = None if fed is None else tuple(map(tuple, fed))
+        return *fixed, homes, self._compression.container if lossy else "", limited, shapes
 
     def _by_name(self, home: DeviceAttributes | None) -> dict[str, Site]:
         return {site.name: site for site in [*self._sites, *([] if home is None else [_site(home)])]}
@@ -118,7 +171,7 @@ class Placer:
         whole = [_with_memory_kinds(part, sites[part.device].kind) for part in parts]
         return scheduled(whole, sites, self.model, self._config, streamed=streamed, ordered=ordered)
 
-    def _parts(self, flow: Flow, home: DeviceAttributes | None) -> Sequence[Part]:
+    def _parts(self, flow: Flow, home: DeviceAttributes | None) -> tuple[Arrangement, Sequence[Part]]:
         at_home: frozenset[Node] = frozenset()
         if home is not None:
             flow, at_home = gathered(flow)
@@ -128,16 +181,14 @@ class Placer:
         if home is not None:
             devices |= dict.fromkeys(at_home, home.name)
             incarnations = {**incarnations, home.name: home.incarnation}
-        self._keep_homes(placed.devices)
-        self._report(placed)
-        return partition(flow, devices, incarnations, self._compression)
+        return placed, partition(flow, devices, incarnations, self._compression)
 
-    def _keep_homes(self, devices: Mapping[Node, str]) -> None:
-        """Record where state is from here on."""
-        for node, device in devices.items():
-            if node.definition.handle:
-                self._homes.setdefault(state_key(node), device)
-                self._state[state_key(node)] = state_bytes(node)
+    def _keep(self, split: Split) -> None:
+        """Record where state is from here on, and the peaks that this plan is expected to have."""
+        for key, device in split.homes.items():
+            self._homes.setdefault(key, device)
+        self._state.update(split.sizes)
+        self._expected = dict(split.peaks) or self._expected
 
     def _report(self, placed: Arrangement) -> None:
         if self._config.log_device_placement:
@@ -167,9 +218,7 @@ class Placer:
             lambda placed, devices: partition(placed, devices, self._incarnations, self._compression),
             lambda parts, ordered: self._scheduled(parts, by_name, streamed, ordered),
         )
-        found = Search(flow, sites, tools, streamed).run(alone_first=bool(self._share_usable))
-        self._expected = dict(found.peaks)
-        return found
+        return Search(flow, sites, tools, streamed).run(alone_first=bool(self._share_usable))
 
     def _place_alone(self, flow: Flow, site: Site) -> Arrangement | None:
         """The placement of all nodes on one device; None if a node requires another device."""

@@ -1,33 +1,27 @@
-"""Assembles the program of a flow: chooses and binds kernels, groups nodes into units, gives values slots.
+"""Assembles the program of a flow: binds kernels, groups nodes into units, gives values slots.
 
 It computes the edges of the program, too, by the numbers of units: successors, pending counts and inputs of merges.
 """
 
+import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import numpy as np
-
 from aioflow import errors
-from aioflow.devices.gpu import Gpu, on_stream
-from aioflow.devices.memory import account_results
-from aioflow.graph.operation import describe_line
+from aioflow.devices.gpu import Gpu
 from aioflow.kernels.context import Context
 from aioflow.plan import op_cost
-from aioflow.plan.allocation import guarded
 from aioflow.plan.frame_levels import ROOT, Levels, deciders, decides, role_of
 from aioflow.plan.guards import Guards
-from aioflow.plan.passes.flow import Block, Flow, Node, Value, has_primitives, is_back_edge, verify
-from aioflow.plan.passes.liveness import shares_memory
+from aioflow.plan.passes.flow import Flow, Node, Value, has_primitives, is_back_edge, verify
 from aioflow.plan.passes.lower import lower
 from aioflow.plan.passes.recover_loops import loops_in_branches, recover_loops, spans_devices
 from aioflow.plan.passes.streaming_loops import streaming_loops
+from aioflow.program.binder import Binder
 from aioflow.program.blocks import (
-    Code,
     Statement,
-    Structured,
     count_of,
     estimate_for,
     has_branch,
@@ -40,11 +34,8 @@ from aioflow.program.fuse import Bound, fuse_on_gpu
 from aioflow.program.groups import WIDE, Group, grouped, light_share, waits
 from aioflow.program.handles import Handle, Objects, resolved
 from aioflow.program.heavy_runs import with_heavy_runs
-from aioflow.program.image_chains import with_image_chains
-from aioflow.program.lending import can_lend, lending, sent_elsewhere
 from aioflow.program.program import Begin, FrameSpec, MergeInput, Outputs, OutsideValue, Program, Route, Unit
 from aioflow.program.region import Region
-from aioflow.program.scalars import expression_for
 from aioflow.program.thread_form import ThreadForm
 from aioflow.tensors.dtypes import Array, DeviceKind
 
@@ -159,7 +150,7 @@ class _Assembly:
             tuple([slots[value] for value in self._flow.fetches]),
             self._flow.fetches,
             links.given,
-            [literal for literal in self._literals.values() if isinstance(literal, Handle)],
+            self._binder.handles,
         )
 
     def _slots(self, crossing: Sequence[Sequence[Value]]) -> tuple[dict[Value, int], list[int]]:
@@ -220,7 +211,7 @@ class _Assembly:
         if not fused:
             assert isinstance(bound[0], Bound)
             alone = bound[0], [self._literals.get(value) for value in reads], outputs
-            has_handle = any(isinstance(literal, Handle) for literal in alone[1])
+            has_handle = any(isinstance(each, Handle) for each in (bound[0].call, *alone[1]))
             return Unit(
                 index, group.nodes, *places, _alone(*alone), group.waits, cost, route, kernel=bound[0].kernel,
                 link=functools.partial(_link_alone, *alone) if has_handle else None,
@@ -281,7 +272,8 @@ def _link(region: Region, heavy: ThreadForm | None, objects: Objects) -> tuple[B
 def _link_alone(
     bound: Bound, literals: Sequence[Array | None], outputs: Sequence[Value], objects: Objects
 ) -> tuple[Begin, None]:
-    return _alone(bound, [resolved(literal, objects) for literal in literals], outputs), None
+    whole = dataclasses.replace(bound, call=resolved(bound.call, objects))
+    return _alone(whole, [resolved(literal, objects) for literal in literals], outputs), None
 
 
 def _alone(bound: Bound, literals: Sequence[Array | None], outputs: Sequence[Value]) -> Begin:
@@ -311,93 +303,6 @@ def _picked(results: Sequence[Array], wanted: Sequence[int]) -> list[Array]:
 def _merged(literals: Sequence[Array | None], inputs: Sequence[Array]) -> list[Array]:
     given = iter(inputs)
     return [next(given) if literal is None else literal for literal in literals]
-
-
-class Binder:
-    """Binds nodes for one device.
-
-    The results of kernels are tracked if the device tracks memory.
-
-    Attributes:
-        literals: the values known before a step: constants, and handles that stand for objects of the session.
-    """
-
-    def __init__(self, context: Context, fast: bool = False, blocks: bool = False) -> None:
-        self._context = context
-        self._fast = fast
-        self._blocks = blocks
-        device = context.device
-        self._device, self._ledger = (None, None) if device is None else (device.name, device.accounts)
-        self.literals: dict[Value, Array] = {}
-        self._lent: frozenset[Value] = frozenset()
-
-    def find_literals(self, nodes: Iterable[Node]) -> None:
-        """Look for values known before any step among these nodes, and inside branches and loops."""
-        for node in nodes:
-            for block in node.blocks:
-                self.find_literals(block.flow.nodes)
-            if (node.definition.name == "constant" or node.definition.handle) and not node.controls:
-                self.literals[Value(node, 0)] = self._literal(node)
-
-    def find_lent(self, nodes: Iterable[Node]) -> None:
-        """Look for values that other tasks get among these nodes, and inside branches and loops."""
-        if self._context.kind is DeviceKind.CPU and self._ledger is None:
-            self._lent = sent_elsewhere(nodes)
-
-    def _literal(self, node: Node) -> Array | Handle:
-        """Return the value of a constant, or a handle. The error of a constant names its line."""
-        handle = Handle(self._kernel(node))
-        return handle if node.definition.handle else handle.find(self._context)
-
-    def bind(self, node: Node) -> Statement:
-        """Return the statement that runs the node. UnimplementedError if it has no kernel."""
-        if not node.blocks:
-            return self._kernel(node)
-        return Structured(node, tuple([self._code(block, spans_devices(node)) for block in node.blocks]))
-
-    def _code(self, block: Block, exchanges: bool) -> Code:
-        arguments = {place: Value(node, 0) for place, node in block.arguments.items()}
-        given = set(block.flow.feeds)
-        statements = [
-            self.bind(node) for node in block.flow.nodes if node not in given and Value(node, 0) not in self.literals
-        ]
-        statements = list(self.together(statements, block.flow.fetches))
-        if exchanges:
-            statements = with_heavy_runs(statements, block.flow.fetches, self._blocks)
-        return Code(statements, arguments, block.flow.fetches)
-
-    def together(self, statements: Sequence[Any], wanted: Sequence[Value]) -> Sequence[Any]:
-        """The statements with nodes on images as chains, unless memory is tracked or values may be dead."""
-        untracked = self._context.kind is DeviceKind.CPU and self._ledger is None
-        if not untracked or Guards([statement.node for statement in statements]):
-            return statements
-        return with_image_chains(statements, wanted)
-
-    def _kernel(self, node: Node) -> Bound:
-        context = self._context
-        kind, xp = (DeviceKind.CPU, np) if node.at_home else (context.kind, context.xp)
-        fast = self._fast and any(spec.rank != 0 for spec in node.output_specs)
-        kernel = node.definition.kernel_for(kind, node.input_specs, node.output_specs, fast=fast)
-        if kernel is None:
-            types = ", ".join(str(spec) for spec in node.input_specs)
-            raise errors.UnimplementedError(
-                f"{node.definition.name} has no kernel on the {kind} for ({types}); it has them for "
-                f"{', '.join(node.definition.kernels) or 'no device'}"
-            ).at(node.name, node.definition.name, line=describe_line(node.operation), device=self._device, shapes=())
-        call = kernel.bind(node.definition, node, xp)
-        if kernel.asynchronous and isinstance(context.device, Gpu) and not node.at_home:
-            call = _streamed(context.device, call)
-        scalar = expression_for(node, kernel, call) if kernel.kind is DeviceKind.CPU and self._ledger is None else None
-        lends = Value(node, 0) in self._lent and can_lend(node, kernel)
-        call = guarded(lending(call, node) if lends else call, node, kernel, self._ledger)
-        if self._ledger is not None and not shares_memory(node):
-            call = account_results(call, self._ledger, node, asynchronous=kernel.asynchronous)
-        return Bound(node, kernel, call, scalar, lends)
-
-
-def _streamed(gpu: Gpu, call: Callable[..., Any]) -> Callable[..., Any]:
-    """A kernel that waits, with the GPU's stream current while it computes."""
-    return lambda *inputs: on_stream(gpu, call(*inputs))
 
 
 class Links:

@@ -426,7 +426,10 @@ class Source:
 
     def kernel(self, b: Bound | Chain) -> str:
         """The name of its kernel."""
-        return self.constant("k", b.call)
+        name = self.constant("k", b.call)
+        if isinstance(b.call, Handle):
+            self.handles[name] = b.call
+        return name
 
     def expression(self, b: Bound) -> str:
         """The expression of a node of scalar code."""

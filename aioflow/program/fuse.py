@@ -19,14 +19,14 @@ class Bound:
     Attributes:
         node: the node.
         kernel: its kernel.
-        call: the kernel as a function of the inputs, after the Context if `takes_context`.
+        call: the kernel as a function of the inputs, after the Context if `takes_context`; or a handle of it.
         expression: the Python expression that computes the node from NumPy scalars, if it has one; see `scalars`.
         lends: whether `call` chooses memory for its result that peers can map; see `lending`.
     """
 
     node: Node
     kernel: Kernel
-    call: Callable[..., Any]
+    call: Any
     expression: str | None = None
     lends: bool = False
 

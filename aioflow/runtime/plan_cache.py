@@ -1,20 +1,22 @@
 """The plans of a session, by call signature, with the programs made of them.
 
-All sessions of a graph share the plans, and the programs without the objects of each session, such as its variables,
-if they depend on nothing but the graph and a few settings. The graph keeps those of its last calls.
+All sessions of a graph share the plans, and the programs without the objects of each session, such as its variables
+and the ledgers of its devices. The graph keeps those of its last calls. `Placer.shared` says on what a plan depends. A
+program depends on its plan, the `variant`, and the settings in `_program_settings`.
 """
 
 import contextlib
 import functools
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
-from typing import Final, Literal, TypeVar
+from collections.abc import Hashable, Sequence
+from typing import Final, Literal
 
 from aioflow.config import Config, RunOptions
 from aioflow.devices.cpu import Threads
-from aioflow.devices.device import AnyDevice, attributes_of
+from aioflow.devices.device import AnyDevice, DeviceAttributes, attributes_of
 from aioflow.devices.gpu import Gpu
+from aioflow.graph.memo import Memo
 from aioflow.graph.op import Op
 from aioflow.kernels.context import Context
 from aioflow.plan.cost_model import CostModel
@@ -27,7 +29,6 @@ from aioflow.program.program import DeviceProgram, Program, Programs, Unit
 from aioflow.resources.containers import Resources
 from aioflow.runtime.planning_thread import plan_on
 
-T = TypeVar("T")
 DEFAULT: Final = RunOptions()
 Shape = tuple[int, ...]
 Variant = Literal["fused", "plain", "streamed", "unchanged"]
@@ -73,8 +74,8 @@ class Plans:
         }
         self._first = devices[0]
         self._compute = compute
-        self._placer = Placer(config, [attributes_of(device) for device in devices])
-        self._settings = _shared_settings(config, devices)
+        self._placer = Placer(config, [_without_incarnation(attributes_of(device)) for device in devices])
+        self._settings = _program_settings(config, devices)
         self.recent: Final[OrderedDict[Planned, None]] = OrderedDict()
         self._plans: Final[dict[Signature, Planned]] = {}
         self._fed: dict[Signature, list[Shape]] = {}
@@ -152,17 +153,15 @@ class Plans:
         return graph is not None and graph.planning_work > LONG_PLAN
 
     def _made(self, signature: Signature, optimize: bool = True, streamed: bool = False) -> Plan:
-        split = functools.partial(self._placer.split, streamed=streamed, fed=self._fed.get(signature))
+        fed = self._fed.get(signature)
+        split = functools.partial(self._placer.split, streamed=streamed, fed=fed)
         optimize = optimize and self._config.optimize
         make = functools.partial(make_plan, signature, split, optimize)
-        return self._shared(signature, ("plan", optimize, streamed), make)
-
-    def _shared(self, signature: Signature, what: Hashable, make: Callable[[], T]) -> T:
-        """The result of `make`, of which sessions with the same settings share one."""
         graph = signature.graph
-        if graph is None or self._settings is None:
+        if graph is None or self._config.log_device_placement:  # each session logs its own placements
             return make()
-        return graph.memo.get((signature, what, Op.kernel_changes, self._settings), make)
+        call = signature, optimize, streamed, Op.kernel_changes
+        return self._placer.shared(graph.memo, call, make_flow(signature, optimize), fed, make)
 
     def _keep(self, planned: Planned) -> Planned:
         """Cache a plan; the least recently used one makes room."""
@@ -196,25 +195,34 @@ class Plans:
     def _assembled(self, plan: Plan, variant: Variant) -> Programs:
         if variant in ("streamed", "unchanged"):
             plan = self._made(plan.signature, variant != "unchanged", variant == "streamed")
-        make = functools.partial(self._unlinked, plan.parts, variant)
-        made = self._shared(plan.signature, ("programs", variant), make)
-        return self._linked(plan.parts, variant, made)
+        graph = plan.signature.graph
+        return self.assembled(plan.parts, variant, None if graph is None else graph.memo, plan)
 
-    def assembled(self, parts: Sequence[Part], variant: Variant) -> Programs:
-        """The programs of these parts."""
-        return self._linked(parts, variant, self._unlinked(parts, variant))
+    def assembled(
+        self, parts: Sequence[Part], variant: Variant, memo: Memo | None = None, key: Hashable = None
+    ) -> Programs:
+        """The programs of these parts.
+
+        Args:
+            parts: the parts of a plan.
+            variant: the kind of programs.
+            memo: the programs that sessions share, without the objects of each session; None to share none.
+            key: the key of the parts in `memo`.
+        """
+        make = functools.partial(self._unlinked, parts, variant)
+        if memo is None or any(isinstance(self._devices[part.device], Gpu) for part in parts):
+            made = make()  # kernels of a GPU are bound to the device
+        else:
+            made = memo.get((key, variant, Op.kernel_changes, self._settings), make)
+        return self._linked(parts, variant, made)
 
     def _linked(self, parts: Sequence[Part], variant: Variant, unlinked: Sequence[Program]) -> Programs:
         """The programs with the objects of this session."""
-        made = [
-            DeviceProgram(
-                self._devices[part.device],
-                program.linked(self._contexts[part.device]),
-                () if variant == "streamed" else part.feeds,
-                part.fetches,
-            )
-            for part, program in zip(parts, unlinked, strict=True)
-        ]
+        made = []
+        for part, program in zip(parts, unlinked, strict=True):
+            feeds = () if variant == "streamed" else part.feeds
+            linked = program.linked(self._contexts[part.device])
+            made.append(DeviceProgram(self._devices[part.device], linked, feeds, part.fetches))
         return Programs(made, self._first)
 
     def _unlinked(self, parts: Sequence[Part], variant: Variant) -> list[Program]:
@@ -236,20 +244,15 @@ class Plans:
         return made
 
 
-def _shared_settings(config: Config, devices: Sequence[AnyDevice]) -> Hashable | None:
-    """The settings on which plans and programs depend. None if they depend on the session, too.
+def _without_incarnation(device: DeviceAttributes) -> DeviceAttributes:
+    """A device of this process as plans see it: no other process sends to it, so it needs no incarnation."""
+    return device._replace(incarnation=0)
 
-    The placement on several devices depends on earlier ones, that for little memory on measured costs, and kernels of
-    a GPU and those with a ledger of memory on the device.
-    """
-    (device, *others) = devices
-    measures = config.recompute or config.swap_to_host or config.log_device_placement
-    if others or measures or isinstance(device, Gpu) or device.accounts is not None:
-        return None
-    return (
-        device.name, config.executor, config.optimize, config.allow_soft_placement, config.order_for_memory,
-        config.fuse_elementwise, config.fast_math,
-    )  # fmt: skip
+
+def _program_settings(config: Config, devices: Sequence[AnyDevice]) -> Hashable:
+    """The settings on which the programs of a plan depend."""
+    tracked = tuple([device.accounts is not None for device in devices])
+    return config.executor, config.fuse_elementwise, config.fast_math, tracked
 
 
 def _is_hardly_larger(shape: Shape, known: Shape) -> bool:

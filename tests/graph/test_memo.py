@@ -32,6 +32,13 @@ def test_an_error_is_not_kept():
     assert memo.get(1, lambda: 5) == 5
 
 
+def test_a_result_whose_key_does_not_hold_any_more_is_not_kept():
+    memo = Memo()
+    assert memo.get(1, lambda: "made meanwhile", lambda: False) == "made meanwhile"
+    assert memo.get(1, lambda: "made", lambda: True) == "made"
+    assert memo.get(1, lambda: "made again") == "made"
+
+
 def test_a_result_begun_before_it_was_cleared_is_not_kept():
     memo, began, goes_on, found = Memo(), threading.Event(), threading.Event(), []
 

@@ -18,6 +18,7 @@ from aioflow.net.worker.registration import registered, registration
 from aioflow.plan.partition import Part
 from aioflow.plan.pipeline import Signature, make_flow, make_plan
 from aioflow.plan.serialize import flow_from_plain, flow_to_plain
+from aioflow.plan.split import Split
 from tests.support.every_op import build, every_op
 
 DEVICE = "/job:worker/replica:0/task:0/device:CPU:0"
@@ -43,7 +44,7 @@ def sample_flow():
         count, y = af.while_loop(lambda i, y: i < n, lambda i, y: (i + 1, y * 2.0), [0, y])
         put = queue.enqueue(af.reduce_sum(y))
         fetches = (y, count, array.stack(), queue.dequeue())
-        return make_plan(Signature((x, n), fetches, (put,)), lambda flow: [], optimize=False).flow
+        return make_plan(Signature((x, n), fetches, (put,)), lambda flow: Split([]), optimize=False).flow
 
 
 FLOW = sample_flow()

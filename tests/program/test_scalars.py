@@ -13,7 +13,7 @@ from aioflow.graph.op import REGISTRY
 from aioflow.kernels.context import Context
 from aioflow.plan.passes.flow import Value
 from aioflow.plan.passes.prune import prune
-from aioflow.program.assemble import Binder
+from aioflow.program.binder import Binder
 from aioflow.program.codegen import Source
 from aioflow.program.scalars import DTYPES, NAMES
 from aioflow.resources.containers import Resources

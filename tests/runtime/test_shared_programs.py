@@ -1,6 +1,7 @@
 """Sessions of a graph share its plans and programs, and nothing else."""
 
 import asyncio
+import contextlib
 import gc
 import weakref
 
@@ -38,8 +39,19 @@ def graph():
         yield graph
 
 
-def sums():
-    """A variable to which x is added, and a branch, a deep nest and a loop that read it."""
+TWO = {"CPU": 2}
+SHARING = [
+    {}, {"executor": "tokens"}, {"device_count": TWO}, {"device_count": TWO, "executor": "tokens"},
+    {"track_memory": True}, {"track_memory": True, "executor": "tokens"}, {"memory_limit": {"CPU:0": 1 << 30}},
+    {"device_count": TWO, "memory_limit": {"CPU:1": 1 << 30}}, {"recompute": True}, {"swap_to_host": True},
+    {"device_count": TWO, "compression": "bfloat16"},
+]  # fmt: skip
+"""Settings with which sessions share plans and programs."""
+
+
+def sums(config=None):
+    """A variable to which x is added, and a branch, a deep nest and a loop (on the last device) that read it."""
+    far = None if config is None or not config.device_count else "/cpu:1"
     x, total = af.placeholder(af.float32, []), af.Variable(0.0)
     added = total.assign_add(x)
     with af.control_dependencies([added]):
@@ -48,7 +60,9 @@ def sums():
         deep = total.read_value()
         for _ in range(17):  # deeper than the blocks of one coroutine
             deep = af.while_loop(lambda i, v: i < 1, lambda i, v, deep=deep: (i + 1, v + 0.0 * deep), [0, deep])[1]
-        looped = af.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, v + total.read_value()), [0, read])[1]
+        grows = total.read_value() * 1.0
+        with af.device(far):
+            looped = af.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, v + grows), [0, read])[1]
     return x, total, [added, chosen, deep, looped]
 
 
@@ -57,10 +71,12 @@ async def added_up(session, x, total, fetches, **options):
     return [await session.run(fetches, {x: value}, af.RunOptions(**options)) for value in (1.0, 2.0)]
 
 
-@pytest.mark.parametrize("executor", ["regions", "tokens"])
+@pytest.mark.whole
+@pytest.mark.parametrize("settings", SHARING, ids=str)
 @pytest.mark.parametrize("options", [{}, {"trace": True}, {"check_numerics": True}], ids=str)
-async def test_a_second_session_makes_nothing_and_has_variables_of_its_own(graph, made, executor, options):
-    parts, config = sums(), af.Config(executor=executor)
+async def test_a_second_session_makes_nothing_and_has_variables_of_its_own(graph, made, settings, options):
+    config = af.Config(**settings)
+    parts = sums(config)
     async with af.Session(graph=graph, config=config) as first:
         found = await added_up(first, *parts, **options)
         before = dict(made)
@@ -140,23 +156,73 @@ async def test_the_state_of_a_closed_session_is_freed_though_its_programs_stay(g
     assert value() is None
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
-    "settings",
+    ("settings", "shares"),
     [
-        {"fast_math": True}, {"executor": "tokens"}, {"optimize": False}, {"fuse_elementwise": False},
-        {"order_for_memory": False}, {"track_memory": True}, {"recompute": True}, {"log_device_placement": True},
-        {"device_count": {"CPU": 2}}, {"gpus": [FakeGpu(Machine())]},
+        ({"fast_math": True}, "plan"), ({"executor": "tokens"}, "plan"), ({"fuse_elementwise": False}, "plan"),
+        ({"track_memory": True}, "plan"), ({"optimize": False}, ""), ({"order_for_memory": False}, ""),
+        ({"recompute": True}, ""), ({"log_device_placement": True}, ""), ({"device_count": TWO}, ""),
+        ({"memory_limit": {"CPU:0": 1 << 30}}, ""), ({"gpus": [FakeGpu(Machine())]}, ""),
     ],
     ids=lambda settings: "".join(settings),
 )  # fmt: skip
-async def test_sessions_with_other_settings_share_nothing(graph, made, settings):
+async def test_sessions_with_other_settings_share_no_program_and_a_plan_only_if_it_is_equal(
+    graph, made, settings, shares
+):
     y = af.sigmoid(af.placeholder_with_default(np.float32(0.0), []))
     async with af.Session(graph=graph) as session:
         assert await session.run(y) == 0.5
     before = dict(made)
     async with af.Session(graph=graph, config=af.Config(**settings)) as session:
         assert await session.run(y) == 0.5
-    assert made == {name: count + 1 for name, count in before.items()}
+    assert made == {"make_plan": before["make_plan"] + (not shares), "assemble": before["assemble"] + 1}
+
+
+async def test_sessions_that_share_a_program_charge_their_own_ledgers(graph, made):
+    total, x = af.Variable(np.ones(250, np.float32)), af.placeholder(af.float32, [250])
+    y = af.constant(np.ones(500, np.float32))[:250] * x + total
+    used, before = [], {}
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(2):
+            before = dict(made)
+            session = await stack.enter_async_context(af.Session(graph=graph, config=af.Config(track_memory=True)))
+            await session.run(total.initializer)
+            value = await session.run(y, {x: np.ones(250)})
+            used.append({holder.op: holder.bytes for use in (await session.memory()).values() for holder in use.by_op})
+            del value
+    assert made == before
+    assert used[0] == used[1]
+    assert used[0]["multiply"] == 1000
+
+
+async def test_the_memory_limit_of_each_session_counts_its_own_values(graph):
+    large = af.Variable(np.ones(1000, np.float32))
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(3):
+            config = af.Config(memory_limit={"CPU:0": 9000})
+            session = await stack.enter_async_context(af.Session(graph=graph, config=config))
+            await session.run(large.initializer)
+            assert (await session.run(large)).sum() == 1000
+            with pytest.raises(af.errors.ResourceExhaustedError):
+                await session.run(af.tile(large, [9]))
+
+
+async def test_a_session_that_plans_anew_after_it_has_measured_shares_its_plan_with_none(graph, made):
+    x = af.placeholder(af.float32, [])
+    y, config = af.tanh(x), af.Config(device_count=TWO)
+    async with af.Session(graph=graph, config=config) as one, af.Session(graph=graph, config=config) as other:
+        await one.run(y, {x: 0.0})
+        await one.replan()
+        await one.run(y, {x: 0.0})
+        await other.run(y, {x: 0.0})
+        assert made["make_plan"] == 1
+        await one.run(y, {x: 0.0}, af.RunOptions(trace=True))
+        await one.replan()
+        await one.run(y, {x: 0.0})
+        await other.replan()
+        await other.run(y, {x: 0.0})
+    assert made["make_plan"] == 2
 
 
 async def test_a_session_opened_after_kernels_changed_has_the_new_ones(graph):

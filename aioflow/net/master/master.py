@@ -19,6 +19,7 @@ from aioflow.net.master.callable_run import CallableRun
 from aioflow.net.master.doubts import Doubt
 from aioflow.net.master.partial_runs import PartialOverTasks
 from aioflow.net.master.session import MasterSession
+from aioflow.net.master.shared_graphs import SharedGraphs
 from aioflow.net.peer.peers import Peers
 from aioflow.net.peer.serving import Call
 from aioflow.net.peer.statuses import attributes, devices_in, earlier, statuses_when_reachable
@@ -80,6 +81,7 @@ class Master:
         self._sessions: Final[dict[str, MasterSession]] = {}
         self._ending: Final = OwnedTasks()
         self._peers: Final = peers
+        self._graphs: Final = SharedGraphs(worker.compute)
 
     async def create(self, call: Call) -> SessionCreated:
         """Make a session over all tasks. UnavailableError or DeadlineExceededError names those that are not there."""
@@ -90,7 +92,9 @@ class Master:
         number = secrets.token_hex(16)
         found = [attributes(device) for device in devices]
         counts = message.counts or number
-        session = MasterSession(number, call.peer, config, found, self._peers, self._worker.compute, counts)
+        session = MasterSession(
+            number, call.peer, config, found, self._peers, self._worker.compute, self._graphs, counts
+        )
         try:
             await session.extend(message.graph, message.constants, 0)
             await session.begin(session.tasks, limit)
@@ -376,7 +380,7 @@ async def _place(session: MasterSession, name: str) -> tuple[str, bytes]:
     """The task of a handle, and the handle in the form for that task."""
     signature = session.signature((), (), (name,))
     flow = make_flow(signature, session.config.optimize)
-    parts = await session.plans.work(lambda: session.plans.placer.split(flow))
+    parts = await session.plans.work(lambda: session.plans.placer.split(flow).parts, session.graph)
     device = next((p.device for p in parts for node in p.flow.nodes if node.name == name), None)
     if device is None:
         raise errors.InvalidArgumentError(f"{name!r} is not the handle of a queue")

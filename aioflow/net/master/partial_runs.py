@@ -183,6 +183,7 @@ class PartialOverTasks:
 async def _registered(session: MasterSession, worker: Worker, signature: Signature) -> RegisteredPlan:
     """The plan of a partial run of that worker's, registered with the other tasks."""
     split = functools.partial(session.plans.placer.split, streamed=True, home=worker.home)
-    plan: Plan = await session.plans.work(functools.partial(make_plan, signature, split, session.config.optimize))
+    make = functools.partial(make_plan, signature, split, session.config.optimize)
+    plan: Plan = await session.plans.work(make, session.graph)
     shares = {task: share for task, share in shares_of(plan.parts).items() if task != worker.task}
     return await session.plans.register(plan, shares, ())

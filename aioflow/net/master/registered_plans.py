@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 from aioflow.config import Config
 from aioflow.devices.cpu import Threads
 from aioflow.graph.graph import Graph
+from aioflow.graph.op import Op
 from aioflow.net.master.fan_out import fan_out
 from aioflow.net.peer.peers import Peers, RequestTarget
 from aioflow.net.wire.worker_verbs import DeregisterGraph, RegisterGraph
@@ -62,12 +63,11 @@ class RegisteredPlans:
     """
 
     def __init__(
-        self, session: str, graph: Graph, config: Config, placer: Placer, peers: Peers, threads: Threads,
+        self, session: str, config: Config, placer: Placer, peers: Peers, threads: Threads,
     ) -> None:  # fmt: skip
         self.placer: Final = placer
         self.holding: Final[set[str]] = set()
         self._session: Final = session
-        self._graph: Final = graph
         self._config: Final = config
         self._peers: Final = peers
         self._threads: Final = threads
@@ -98,10 +98,19 @@ class RegisteredPlans:
         return found.result()
 
     async def _made(self, signature: Signature) -> RegisteredPlan:
-        plan: Plan = await self.work(functools.partial(make_plan, signature, self.placer.split, self._config.optimize))
+        plan = await self.work(functools.partial(self._plan, signature), signature.graph)
         shares = shares_of(plan.parts)
         apart = [task for task, share in shares.items() if share.feeds or share.fetches or self._peers.is_own(task)]
         return await self.register(plan, shares, apart)
+
+    def _plan(self, signature: Signature) -> Plan:
+        """The plan of a call, which other sessions of the graph may have made."""
+        graph, optimize = signature.graph, self._config.optimize
+        make = functools.partial(make_plan, signature, self.placer.split, optimize)
+        if graph is None or self._config.log_device_placement:  # each session logs its own placements
+            return make()
+        call = signature, optimize, Op.kernel_changes
+        return self.placer.shared(graph.memo, call, make_flow(signature, optimize), None, make)
 
     async def register(self, plan: Plan, shares: Mapping[str, Share], apart: Sequence[str]) -> RegisteredPlan:
         """Make these shares of a plan ready on their tasks. The master asks the tasks in `apart` by itself.
@@ -121,7 +130,7 @@ class RegisteredPlans:
                 for host in hosts
             }
 
-        requests = await self.work(write)
+        requests = await self.work(write, plan.signature.graph)
         try:
             await self._peers.ask_all(requests)
         except BaseException:
@@ -140,13 +149,15 @@ class RegisteredPlans:
         request = DeregisterGraph(self._session, number)
         await self._peers.notify_all(dict.fromkeys(tasks, request), self._config.close_timeout)
 
-    async def work(self, function: Callable[[], T]) -> T:
+    async def work(self, function: Callable[[], T], graph: Graph | None) -> T:
         """Call the function, on a thread if the graph is so large that the call may take long."""
-        return await plan_on(self._threads, function) if self._graph.planning_work > LONG_PLAN else function()
+        long = graph is not None and graph.planning_work > LONG_PLAN
+        return await plan_on(self._threads, function) if long else function()
 
     async def placement(self, signature: Signature) -> Placement:
         """Where each node of a call would be put, and why."""
-        return await self.work(lambda: self.placer.placement(make_flow(signature, self._config.optimize)))
+        find = functools.partial(make_flow, signature, self._config.optimize)
+        return await self.work(lambda: self.placer.placement(find()), signature.graph)
 
     def drop_all(self) -> None:
         """Forget all plans, here and on all tasks."""

@@ -21,11 +21,11 @@ from aioflow.net.master.attempt_tasks import AttemptTasks
 from aioflow.net.master.callable_run import CallableRun
 from aioflow.net.master.doubts import Doubt, Doubts, StepCleanup
 from aioflow.net.master.registered_plans import RegisteredPlan, RegisteredPlans
+from aioflow.net.master.shared_graphs import Addition, GraphState, SharedGraph, SharedGraphs
 from aioflow.net.peer.peers import Peers, request_unless_busy
 from aioflow.net.peer.serving import Requester
 from aioflow.net.peer.statuses import attributes, devices_in, statuses_of
 from aioflow.net.wire.failures import failure_of
-from aioflow.net.wire.graph_updates import extend
 from aioflow.net.wire.master_verbs import StepDone
 from aioflow.net.wire.worker_verbs import (
     CancelStep,
@@ -56,8 +56,6 @@ _RENEWED: Final = 1.0
 """Seconds within which tasks must answer after the loss of one. A later one counts as absent until it is needed."""
 _MOST_TOLD: Final = 5
 """So many operations the error of such a step names."""
-_LONG_GRAPH: Final = 1 << 13
-"""Bytes of a graph above which it is read on a thread: reading takes over 4 ms."""
 
 
 class Stream(Protocol):
@@ -75,12 +73,11 @@ class MasterSession:
 
     def __init__(
         self, number: str, owner: Requester | None, config: Config, devices: Sequence[DeviceAttributes], peers: Peers,
-        threads: Threads, counts: str = "",
+        threads: Threads, graphs: SharedGraphs, counts: str = "",
     ) -> None:  # fmt: skip
         self.number: Final = number
         self.counts: Final = counts or number
         self.owner: Final = owner
-        self.graph: Final = Graph()
         self.devices: Sequence[DeviceAttributes] = devices
         self.tasks: Final = list(dict.fromkeys(task_of(device.name) for device in devices))
         self.handles: Final = itertools.count(1)
@@ -91,11 +88,11 @@ class MasterSession:
         """The steps whose values the client has not acknowledged."""
         self.streams: Final[dict[str, Stream]] = {}
         """The partial runs."""
-        self.version: int = 0
-        """The number of operations that the client has sent."""
+        self._graphs: Final = graphs
+        self._graph = GraphState(SharedGraph(), 0)
         self.config: Final = config
         self.peers: Final = peers
-        self.plans: Final = RegisteredPlans(number, self.graph, config, Placer(config, devices, number), peers, threads)
+        self.plans: Final = RegisteredPlans(number, config, Placer(config, devices, number), peers, threads)
         self._threads: Final = threads
         self.attempts: Final = AttemptTasks(peers)
         self._extending: Final = asyncio.Lock()
@@ -112,6 +109,16 @@ class MasterSession:
 
     # The graph
 
+    @property
+    def graph(self) -> Graph:
+        """The graph. It may have more operations than the client has sent: see `shared_graphs`."""
+        return self._graph.graph
+
+    @property
+    def version(self) -> int:
+        """The number of operations that the client has sent."""
+        return self._graph.version
+
     def signature(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Signature:
         """The call of these names. InvalidArgumentError if the graph has no such tensor or operation."""
         try:
@@ -126,12 +133,7 @@ class MasterSession:
         async with self._extending:
             if self.version != version:
                 raise errors.AbortedError(f"the session's graph has {self.version} operations, not {version}")
-            add = functools.partial(extend, self.graph, data, constants)
-            if len(data) > _LONG_GRAPH:
-                await self._threads.run(add, "reading a graph")
-            else:
-                add()
-            self.version = self.graph.version
+            self._graph = await self._graphs.extended(self._graph, Addition(data, constants))
 
     async def _renew(self, deadline: float | None) -> None:
         """Make the session anew on all tasks that can be reached, with the devices that they have now."""

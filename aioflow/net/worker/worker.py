@@ -11,12 +11,14 @@ from aioflow import errors
 from aioflow.config import RunOptions
 from aioflow.devices.cpu import Threads
 from aioflow.devices.device import AnyDevice, DeviceAttributes, attributes_of
+from aioflow.graph.memo import Memo
 from aioflow.graph.operation import describe_line
 from aioflow.kernels.context import Undo
 from aioflow.net.peer.peers import Peers
 from aioflow.net.peer.serving import Call, Requester
 from aioflow.net.spans import step_span
 from aioflow.net.wire.control_verbs import Reply
+from aioflow.net.wire.digests import HASHED, digest, size
 from aioflow.net.wire.failures import first_error
 from aioflow.net.wire.fields import Device, ticket_of
 from aioflow.net.wire.schema import Answer, Request
@@ -67,6 +69,10 @@ _OPTIONS: Final = frozenset({"check_numerics", "trace"})
 """The options of a run that a worker knows."""
 _LONG: Final = 1 << 12
 """Bytes of a graph above which it is read, and compiled, on a thread: that takes over 4 ms."""
+_KEPT: Final = 32
+"""So many shares and programs are kept for other sessions."""
+_MOST_KEPT: Final = 4 << 20
+"""Bytes of a share: a larger one is not kept."""
 
 
 class Worker:
@@ -87,6 +93,8 @@ class Worker:
         self._recorders: Final[list[RunMetadata]] = []
         self._live: Final = QueueService(state.resources, self.step_table)
         self._journals: Final = Journals()
+        self._memo: Final = Memo(_KEPT)
+        """The shares and programs registered last, by the digests of their messages: sessions share them."""
         self.on_run: Callable[[int], None] | None = None
 
     # What there is
@@ -186,12 +194,16 @@ class Worker:
                 f"{self.task} is none of the tasks of the graph: {', '.join(message.graphs)}"
             )
         read = functools.partial(self._read, graph, message)
-        made = await self._state.compute.run(read, "reading a graph") if len(graph) > _LONG else read()
+        long = len(graph) > _LONG or size(graph, message.constants) > HASHED
+        made = await self._state.compute.run(read, "reading a graph") if long else read()
         session.graphs[message.number] = made
 
     def _read(self, graph: bytes, message: Any) -> Registered:
+        memo = self._memo if size(graph, message.constants) <= _MOST_KEPT else None
+        key = None if memo is None else digest(graph, message.constants)
+        decode = functools.partial(registered, graph, message.constants)
         try:
-            registration = registered(graph, message.constants)
+            registration = decode() if memo is None else memo.get(key, decode)
         except ValueError as error:
             raise errors.InvalidArgumentError(f"{self.task}: {error}") from None
         for part in registration.parts:
@@ -199,7 +211,7 @@ class Worker:
                 raise errors.InvalidArgumentError(f"{self.task} has no {part.device}: {', '.join(self._devices)}")
             for node in part.flow.nodes:
                 self._check_registered(node)
-        made = Registered(self._state, registration, message.takes)
+        made = Registered(self._state, registration, message.takes, memo, key)
         made.programs(self._state.plans.variant(DEFAULT))
         return made
 

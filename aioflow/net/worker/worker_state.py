@@ -1,9 +1,10 @@
 """The state of sessions, registered graphs and steps in a worker."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Final
 
+from aioflow.graph.memo import Memo
 from aioflow.graph.operation import BODY_WORK
 from aioflow.kernels.context import Undo
 from aioflow.net.peer.serving import Requester
@@ -23,10 +24,14 @@ from aioflow.waiting.handover import Handover
 class Registered:
     """A graph that can be run."""
 
-    def __init__(self, state: SessionState, registration: Registration, takes: bool) -> None:
+    def __init__(
+        self, state: SessionState, registration: Registration, takes: bool, memo: Memo | None, key: Hashable
+    ) -> None:
         parts = registration.parts
         self._state: Final = state
         self._parts: Final = parts
+        self._memo: Final = memo
+        self._key: Final = key
         self.takes: Final = takes
         """Whether a part of its plan takes elements, here or on another task."""
         self.below: Final = registration.below
@@ -78,7 +83,7 @@ class Registered:
 
     def _made(self, variant: Variant) -> Programs:
         drops = self._state.resources.drops
-        made = self._state.plans.assembled(self._parts, variant)
+        made = self._state.plans.assembled(self._parts, variant, self._memo, self._key)
         self._programs[variant] = drops, made
         return made
 

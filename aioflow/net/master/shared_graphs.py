@@ -1,0 +1,140 @@
+"""The graphs of a master. Sessions whose clients have sent the same operations have one graph, and share its plans.
+
+A graph is known by the digest of the additions that made it. A client that adds operations to a graph of several
+sessions extends it for all of them: the others do not ask for operations that they have not sent. If another session
+has added other operations before, the graph is built a second time.
+"""
+
+import asyncio
+import functools
+import weakref
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from aioflow.devices.cpu import Threads
+from aioflow.graph.graph import Graph
+from aioflow.net.wire.digests import HASHED, digest, size
+from aioflow.net.wire.graph_updates import extend
+from aioflow.tensors.dtypes import Array
+
+_LONG: Final = 1 << 13
+"""Bytes of operations above which they are read on a thread: reading takes over 4 ms."""
+_KEPT: Final = 8
+"""So many graphs stay after their last session."""
+_MOST_KEPT: Final = 4 << 20
+"""Bytes of operations and constants: a larger graph does not stay."""
+
+
+class Addition(NamedTuple):
+    """Operations that a client adds to its graph.
+
+    Attributes:
+        data: the operations, as a GraphDef in msgpack.
+        constants: the arrays sent as values, by the names of their operations.
+    """
+
+    data: bytes
+    constants: Mapping[str, Array]
+
+
+class SharedGraph:
+    """A graph with the additions that made it.
+
+    Attributes:
+        graph: the graph.
+        digests: the digest after each addition.
+        versions: the number of operations after each addition.
+    """
+
+    def __init__(self) -> None:
+        self.graph: Final = Graph()
+        self.digests: Final[list[bytes]] = []
+        self.versions: Final[list[int]] = []
+        self._additions: Final[list[Addition]] = []
+        self._lock: Final = asyncio.Lock()
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its additions."""
+        return sum([size(*addition) for addition in self._additions])
+
+    async def add(self, addition: Addition, count: int, key: bytes, threads: Threads) -> bool:
+        """Add operations after the first `count` additions. False if others come after these already.
+
+        InvalidArgumentError if they cannot be built; the graph is unchanged then.
+        """
+        async with self._lock:
+            if count != len(self.digests):
+                return False
+            read = functools.partial(extend, self.graph, *addition)
+            if len(addition.data) > _LONG:
+                await threads.run(read, "reading a graph")
+            else:
+                read()
+            self._additions.append(addition)
+            self.digests.append(key)
+            self.versions.append(self.graph.version)
+            return True
+
+    async def copy(self, count: int, threads: Threads) -> "SharedGraph":
+        """The graph of its first `count` additions."""
+        made = SharedGraph()
+        for place in range(count):
+            await made.add(self._additions[place], place, self.digests[place], threads)
+        return made
+
+
+class GraphState(NamedTuple):
+    """The graph of a session: one that may have more operations, which other sessions have added.
+
+    Attributes:
+        shared: the graph.
+        additions: the number of additions that the session knows.
+    """
+
+    shared: SharedGraph
+    additions: int
+
+    @property
+    def graph(self) -> Graph:
+        """The graph."""
+        return self.shared.graph
+
+    @property
+    def version(self) -> int:
+        """The number of operations that the session knows."""
+        return self.shared.versions[self.additions - 1] if self.additions else 0
+
+
+class SharedGraphs:
+    """The graphs of the sessions of a master, and the small ones used last."""
+
+    def __init__(self, threads: Threads) -> None:
+        self._threads: Final = threads
+        self._by_digest: Final[weakref.WeakValueDictionary[bytes, SharedGraph]] = weakref.WeakValueDictionary()
+        self._last: Final[OrderedDict[SharedGraph, None]] = OrderedDict()
+
+    async def extended(self, state: GraphState, addition: Addition) -> GraphState:
+        """The graph of a session with more operations. InvalidArgumentError if they cannot be built."""
+        before = state.shared.digests[state.additions - 1] if state.additions else b""
+        hashing = functools.partial(digest, *addition, before)
+        key = await self._threads.run(hashing, "hashing a graph") if size(*addition) > HASHED else hashing()
+        found = self._by_digest.get(key)
+        if found is None:
+            found = state.shared
+            if not await found.add(addition, state.additions, key, self._threads):
+                found = await found.copy(state.additions, self._threads)
+                await found.add(addition, state.additions, key, self._threads)
+            self._by_digest[key] = found
+        self._use(found)
+        return GraphState(found, found.digests.index(key) + 1)
+
+    def _use(self, graph: SharedGraph) -> None:
+        """Keep the graph, if it is small, as the one used last."""
+        self._last[graph] = None
+        self._last.move_to_end(graph)
+        if graph.nbytes > _MOST_KEPT:
+            del self._last[graph]
+        if len(self._last) > _KEPT:
+            self._last.popitem(last=False)
