@@ -149,6 +149,7 @@ async def test_a_device_that_waits_for_other_things_leaves_the_loop_in_a_branch_
     feeds = {x: [1.0, 2.0] if taken else [-1.0, -2.0]}
     await both_ways(graph, [result, other], feeds)
     units.clear()
+    graph.memo.clear()  # else sessions share programs
     async with af.Session(graph=graph, config=config()) as session:
         await session.run([result, other], feeds)
     assert {device for device, found in units.items() if runs_primitives(found)} == {"1"}

@@ -263,7 +263,7 @@ async def test_a_branch_runs_on_a_thread_though_the_other_one_was_measured_to_be
 
 @pytest.mark.real
 async def test_heavy_kernels_run_on_threads_with_the_variables_of_their_session(graph, shares):
-    threads, given = [], af.placeholder(af.float32, [])
+    threads, found, given = [], [], af.placeholder(af.float32, [])
     with on(1):
         variable = af.Variable(1.0)
         y = heavy(variable * given, lambda x: threads.append(threading.current_thread()) or x)
@@ -271,12 +271,13 @@ async def test_heavy_kernels_run_on_threads_with_the_variables_of_their_session(
         z = y + 1.0
     with on(1), af.control_dependencies([z]):
         assigned = heavy(variable.assign_add(z))
-    for value in (1.0, 5.0):
+    for value in (1.0, 5.0):  # the second session has the programs of the first
         async with af.Session(graph=graph, config=config()) as session:
             await session.run(variable.initializer)
             assert await session.run(assigned, {given: value}) == value + 2.0
-            assert all(map(exchanging, (shares["0"], shares["1"])))
+            found = found or [shares["0"], shares["1"]]
             assert await session.run(variable) == value + 2.0
+    assert all(map(exchanging, found))
     assert threading.main_thread() not in threads
 
 
