@@ -395,7 +395,8 @@ def _has_ipv6():
 
 @pytest.mark.real
 @pytest.mark.slow
-async def test_an_agent_has_a_task_that_ends_when_it_is_told_or_killed():
+async def test_an_agent_has_a_task_that_ends_when_it_is_told_or_killed(monkeypatch):
+    monkeypatch.setattr("aioflow.launch.agent.STOPPING", 600)
     agent = Agent()
     address = await agent.reserve("127.0.0.1")
     assert await agent.start(Order({"worker": [address]}, "worker", 0, {}, "0123456789abcdef")) == "serving"
