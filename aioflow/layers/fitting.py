@@ -18,7 +18,7 @@ from aioflow.layers.callbacks import BackupAndRestore, History
 from aioflow.layers.computation import Computation
 from aioflow.layers.fed import Batch
 from aioflow.layers.fit_settings import Batches, Data, Schedule
-from aioflow.layers.located import located
+from aioflow.layers.located import located, reraise
 from aioflow.layers.steps import Phase, Phases, Steps
 from aioflow.net.wire.failures import first_error
 from aioflow.session import Session
@@ -41,12 +41,6 @@ class Step(NamedTuple):
 
     call: Callable[..., Awaitable[Any]]
     feeds: Callable[[Block], Iterator[tuple[int, Sequence[Any]]]]
-
-    async def loss(self, values: Sequence[Any], place: str) -> float:
-        """Do it for the values of the batch in that place, and return the loss."""
-        with located(place):
-            loss, _ = await self.call(*values)
-        return float(loss)
 
 
 class Training:
@@ -210,14 +204,18 @@ class Training:
     async def _train_on(self, running: "_Running", step: Step, number: int, block: Block) -> None:
         """Train with the batches of a block, until a callback stops it. Only one worker at a time tells callbacks."""
         told = self._callbacks.hears("on_train_batch_begin", "on_train_batch_end")
-        model, listeners = self._model, self._session.listeners
+        model, listeners, call = self._model, self._session.listeners, step.call
         for each, (size, values) in enumerate(step.feeds(block), number):
             if each > number and model.stop_training:
                 break
             if told:
                 async with self._telling:
                     await self._callbacks.tell("on_train_batch_begin", each, {})
-            running.add(await step.loss(values, block.place), size)
+            try:
+                loss, _ = await call(*values)
+            except (TypeError, ValueError) as error:
+                reraise(error, block.place)
+            running.add(float(loss), size)
             self._trained += 1
             if listeners and self._reports.is_due:
                 self._reports.told()
@@ -287,7 +285,9 @@ async def evaluated(
                 for size, values in step.feeds(block):
                     number = next(numbers)
                     await callbacks.tell("on_test_batch_begin", number, {})
-                    running.add(await step.loss(values, block.place), size)
+                    with located(block.place):
+                        loss, _ = await step.call(*values)
+                    running.add(float(loss), size)
                     await callbacks.tell("on_test_batch_end", number, {"loss": running.loss})
         assert running is not None
         return await running.measured()

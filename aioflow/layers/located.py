@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
+from typing import NoReturn
 
 from aioflow.graph.building import with_text
 
@@ -15,6 +16,14 @@ def located(place: str) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError) as error:
+        reraise(error, place)
+
+
+def reraise(error: TypeError | ValueError, place: str) -> NoReturn:
+    """Raise the error as `located` does, where a context manager takes too long."""
+    try:
         if not place or type(error) not in (TypeError, ValueError):
-            raise
+            raise error
         raise with_text(error, f"{place}: {error}") from error
+    finally:
+        del error  # its traceback refers to this frame
