@@ -441,7 +441,7 @@ async def test_a_note_for_which_there_is_no_memory_is_refused_alone(heard, refus
     assert peer.push(pushing(700_000, 1)) is None
     with monkeypatch.context() as patch:
         patch.setattr(np, "empty", none)
-        patch.setattr(BUFFERS, "_free", [])
+        patch.setattr(BUFFERS, "_fitting", lambda nbytes: None)
         await settle()
     assert peer.push(pushing(700_000, 2)) is None
     await settle()
@@ -620,7 +620,7 @@ async def test_no_memory_for_an_answer_is_an_error_of_that_request_alone(peer, m
 
     with monkeypatch.context() as patch:
         patch.setattr(np, "empty", none)
-        patch.setattr(BUFFERS, "_free", [])
+        patch.setattr(BUFFERS, "_fitting", lambda nbytes: None)
         with pytest.raises(errors.ResourceExhaustedError, match="no memory for the 1234567 bytes of TensorSent"):
             await peer.request(tensor(1_234_567))
     assert len((await peer.request(tensor(1_234_567))).values[0]) == 1_234_567
