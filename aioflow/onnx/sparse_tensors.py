@@ -45,7 +45,7 @@ def _places(name: str, values: AnyArray, indices: AnyArray, sizes: Sequence[int]
             f"{indices.dtype} indices of shape {list(indices.shape)}"
         )
     limits = np.array(sizes if indices.ndim == 2 else math.prod(sizes), np.int64)
-    outside = np.flatnonzero(((indices < 0) | (indices >= limits)).reshape(len(values), -1).any(1))
+    outside = np.flatnonzero(((indices < 0) | (indices >= limits)).any(tuple(range(1, indices.ndim))))
     if outside.size:
         index = indices[outside[0]].tolist()
         raise errors.DataLossError(f"sparse tensor {name!r} of shape {list(sizes)} has no place for the index {index}")

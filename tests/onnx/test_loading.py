@@ -344,6 +344,14 @@ async def test_a_sparse_tensor_is_read_as_a_dense_one(indices, where):
     np.testing.assert_array_equal(found, [0, 7, 80])
 
 
+@pytest.mark.parametrize("indices", [np.zeros([0], np.int64), np.zeros([0, 2], np.int64)])
+async def test_a_sparse_tensor_without_values_is_all_zeros(indices):
+    data = model([node("MatMul", ["x", "w"], ["y"])], [value("x", [2])], [value("y")])
+    tensor = sparse("w", np.zeros(0, np.float32), indices, [2, 3])
+    (found,) = await run(with_sparse(data, tensor), np.float32([1, 10]))
+    np.testing.assert_array_equal(found, [0, 0, 0])
+
+
 async def test_an_input_with_a_default_value_may_be_fed():
     data = model(
         [node("Add", ["x", "w"], ["sum"]), node("Pad", ["sum", "pads", "s"], ["y"])],
