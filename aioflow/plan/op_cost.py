@@ -162,8 +162,8 @@ class RegionCost:
             size += getattr(value, "size", 1)
         for place in self._numbers:
             value = inputs[place]
-            # As Python's integers: the absolute value of NumPy's least integer overflows, with a warning.
-            size += abs(int(value)) if value.ndim == 0 else max(map(abs, value.ravel().tolist()), default=0)
+            if value.size:  # as Python's integers: the absolute value of NumPy's least integer overflows
+                size += max(abs(int(value.min())), abs(int(value.max())))
         for place in self._texts:
             size += text_bytes(inputs[place])
         return size.bit_length()

@@ -197,7 +197,8 @@ class Blockwise:
         for index, result in results.items():
             shape = self._shapes[index]
             results[index] = result.reshape(open_shape if shape is None else shape, order=order)
-            results[index].flags.writeable = index not in self._lent
+            if index in self._lent:
+                results[index].flags.writeable = False
         return [(totals if index in totals else results)[index] for index in self._results]
 
     def _room(self, index: int, count: int, order: Order, out: Array | None) -> Array:

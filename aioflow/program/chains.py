@@ -69,7 +69,7 @@ class BlockRun(Run):
     def overwrites(self, inputs: Sequence[Value], results: Sequence[Value]) -> frozenset[Value]:
         """The inputs that have the extent of the only result: each block of them is read before it is written.
 
-        None if the result is computed in memory for peers.
+        There are none if the result is computed in memory for peers.
         """
         if len(results) != 1 or self._extents[results[0]] is not Extent.ELEMENTS:
             return frozenset()
