@@ -34,6 +34,11 @@ class ThreadJob(Generic[R]):
         self.abandoned: bool = False
         self._ticket = [True]
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it has begun and not ended."""
+        return not self._ticket and not self.done
+
     def claim(self) -> bool:
         """Return True for the first caller only: the thread, which then begins, or the owner, which then withdraws."""
         try:
@@ -216,8 +221,8 @@ class Threads:
     async def run(self, function: Callable[[], R], label: str, withdrawn: Callable[[], object] = lambda: None) -> R:
         """Run `function` on a thread and return its result.
 
-        A cancelled run calls `withdrawn()` if the function never began. So does one that the end of the threads
-        overtakes, which raises `errors.CancelledError`, as each later run does.
+        A cancelled run calls `withdrawn()` if the function never began. If the threads are closed before the function
+        begins, the run does so, too, and raises `errors.CancelledError`. So does each later run.
         """
         loop = asyncio.get_running_loop()
         job = ThreadJob(function, label)
@@ -285,13 +290,13 @@ class Threads:
             async with asyncio.timeout(limit):
                 await self.drained()
         if pool is not None:
-            pool.shutdown(wait=not self._jobs)
-        left = [job.label for job in self._jobs]
+            pool.shutdown(wait=not any(job.is_running for job in self._jobs))
+        left = [job.label for job in self._jobs if job.is_running]
         if left:
             _log.warning("still running after %.1f s: %s", limit, ", ".join(left))
         return left
 
 
 def closed_meanwhile() -> errors.CancelledError:
-    """The error of runs that the end of their session overtakes."""
+    """Return the error of a run whose session was closed."""
     return errors.CancelledError("the session was closed while the run went on")

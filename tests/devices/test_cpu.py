@@ -88,6 +88,20 @@ async def test_the_end_of_threads_waits_for_functions_that_run_and_fails_those_t
     end.set()
     assert await running == (None, True)
     assert await closing == []
+
+
+@pytest.mark.real
+async def test_threads_that_are_closed_without_a_wait_name_only_functions_that_have_begun():
+    threads, begun, end = Threads("ending", 1), threading.Event(), threading.Event()
+    running = asyncio.create_task(threads.run(lambda: (begun.set(), end.wait()), "running"))
+    await asyncio.to_thread(begun.wait)
+    queued = asyncio.create_task(threads.run(int, "queued"))
+    await asyncio.sleep(0)
+    assert await threads.close(0) == ["running"]
+    with pytest.raises(errors.CancelledError, match="closed"):
+        await queued
+    end.set()
+    assert await running == (None, True)
     with pytest.raises(errors.CancelledError, match="closed"):
         await threads.run(int, "late")
 
