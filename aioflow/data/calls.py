@@ -91,13 +91,7 @@ class Calls:
         future = asyncio.get_running_loop().run_in_executor(None, outcome_of, function, args)
         self._running.add(future)
         future.add_done_callback(self._running.discard)
-        value, error = await asyncio.shield(future)
-        if error is None:
-            return value
-        try:
-            raise error
-        finally:
-            del error
+        return result_of(await asyncio.shield(future))
 
     async def settle(self) -> bool:
         """Wait for the calls that still run on threads, for GRACE seconds at most. Returns whether none is left."""
@@ -121,6 +115,17 @@ def outcome_of(function: Callable[..., Any], args: tuple[Any, ...]) -> Outcome:
         return function(*args), None
     except BaseException as error:
         return None, error
+
+
+def result_of(outcome: Outcome) -> Any:
+    """Return the result of a call, or raise its error."""
+    value, error = outcome
+    if error is None:
+        return value
+    try:
+        raise error
+    finally:
+        del error, outcome  # the error's traceback refers to this frame
 
 
 def _is_async(function: Any) -> bool:

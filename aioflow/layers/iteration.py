@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from concurrent.futures import Future
 from typing import Any, Final
 
-from aioflow.data.calls import Outcome, outcome_of
+from aioflow.data.calls import Outcome, outcome_of, result_of
 
 END: Final = object()
 """The step after the last element."""
@@ -51,19 +51,17 @@ async def step(iterator: Any) -> Any:
     while True:
         call = _calls.get(id(iterator)) or _calls.setdefault(id(iterator), _Call(iterator))
         try:
-            value, error = await asyncio.wrap_future(call.ended)
+            outcome = await asyncio.wrap_future(call.ended)
         except BaseException:
             _leave(call, iterator)
             raise
         if call.is_taken:  # by a step that has waited, too
             continue
         _take(call, iterator)
-        if error is None:
-            return value
         try:
-            raise error
+            return result_of(outcome)
         finally:
-            del error
+            del call, outcome  # an error in them has a traceback that refers to this frame
 
 
 def _take(call: _Call, iterator: Any) -> None:
