@@ -1,4 +1,4 @@
-"""A write on a thread, which ends before its cancelled caller does."""
+"""Writes files on a thread."""
 
 import asyncio
 import logging
@@ -10,7 +10,9 @@ _log: Final = logging.getLogger("aioflow.files")
 
 
 async def write_on_thread(path: str, write: Callable[[threading.Event], None]) -> None:
-    """Call a function that writes `path` on a thread. A cancelled write has ended when this is left.
+    """Call a function that writes `path` on a thread.
+
+    If the caller is cancelled, the function is told so, and CancelledError is raised when it has ended.
 
     Args:
         path: what it writes, for the log.

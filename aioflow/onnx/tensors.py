@@ -87,7 +87,7 @@ def data_of(array: AnyArray) -> memoryview:
     if as_dtype(array.dtype) in _BITS:
         return memoryview(package().numpy_helper.from_array(array).raw_data)
     little = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
-    return memoryview(little.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+    return little.reshape(-1).view(np.uint8).data
 
 
 def checked_sizes(name: str, dims: Sequence[int]) -> list[int]:

@@ -40,7 +40,7 @@ class Buffers:
         self._lock: Final = threading.Lock()
 
     def take(self, nbytes: int) -> AnyArray:
-        """So many bytes of any content, for a value that is received."""
+        """An array of that many bytes, of any content, for a received value."""
         return self.empty((nbytes,), _BYTE, _Received)
 
     def empty(self, shape: tuple[int, ...], dtype: "np.dtype[Any]", owner: "type[_Lent] | None" = None) -> AnyArray:

@@ -9,8 +9,8 @@ class ReceivedMemory:
     """The owner of such memory. It lives as long as arrays over it."""
 
 
-def fix(value: Any) -> Any:
-    """A received value. If it is an array in such memory, nobody changes it any more: so a variable can hold it."""
+def made_read_only(value: Any) -> Any:
+    """The received value. If it is an array in such memory, it is read-only now, so that a variable can hold it."""
     if isinstance(value, np.ndarray) and isinstance(value.base, np.ndarray):
         whole = value.base
         if isinstance(whole.base, ReceivedMemory):

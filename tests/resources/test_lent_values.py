@@ -15,7 +15,7 @@ from aioflow.resources.variable_memory import VECTOR
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import Spec, TensorShape
 from aioflow.tensors.lent_memory import LentMemory, can_be_kept
-from aioflow.tensors.received_memory import fix
+from aioflow.tensors.received_memory import made_read_only
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="this system has no memory that is lent")
 
@@ -41,7 +41,7 @@ def receive(shape=(LENGTH,)):
     memory = BUFFERS.take(4 * math.prod(shape))
     filled = np.asarray(memory.base.base).view(np.float32)
     filled[:] = np.arange(len(filled))
-    return fix(memory.view(np.float32).reshape(shape)), filled
+    return made_read_only(memory.view(np.float32).reshape(shape)), filled
 
 
 @pytest.fixture(params=[lend, receive])
@@ -86,8 +86,8 @@ def test_received_memory_that_its_user_may_write_to_is_copied():
     value = BUFFERS.take(4 * LENGTH).view(np.float32)
     value.flags.writeable = False  # as the user of a session may do for a while
     assert not can_be_kept(value)
-    assert fix(value.copy()).flags.writeable
-    assert can_be_kept(fix(value))
+    assert made_read_only(value.copy()).flags.writeable
+    assert can_be_kept(made_read_only(value))
 
 
 def test_received_weights_of_long_rows_are_kept_only_where_products_with_them_are_fast():

@@ -14,14 +14,7 @@ from aioflow.graph.operation import Tensor
 from aioflow.kernels.array import constants
 from aioflow.kernels.array.ranges import one_hot
 from aioflow.kernels.control.debugging import check_numerics
-from aioflow.kernels.math import (
-    arithmetic,
-    bessel_i,
-    casting,
-    complex,
-    division,
-    rounding,
-)
+from aioflow.kernels.math import arithmetic, bessel_i, casting, complex, division, rounding
 from aioflow.kernels.nn import activation, losses
 from aioflow.kernels.text import string_hash, strings
 from aioflow.library import embedding, nn_functions

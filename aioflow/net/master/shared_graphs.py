@@ -21,9 +21,9 @@ from aioflow.tensors.dtypes import Array
 _LONG: Final = 1 << 13
 """Bytes of operations above which they are read on a thread: reading takes over 4 ms."""
 _KEPT: Final = 8
-"""So many graphs stay after their last session."""
+"""The most graphs that are kept after their last session has ended."""
 _MOST_KEPT: Final = 4 << 20
-"""Bytes of operations and constants: a larger graph does not stay."""
+"""Bytes of operations and constants: a larger graph is not kept."""
 
 
 class Addition(NamedTuple):

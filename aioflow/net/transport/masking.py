@@ -20,13 +20,13 @@ ZERO: Final = bytes(4)
 """The key that changes nothing."""
 _CLEAR: Final = (b"", ZERO)
 _BLOCK: Final = 1 << 18
-"""Bytes that are masked at a time."""
+"""The bytes of a block."""
 _SMALL: Final = 256
 """Bytes that are masked as one number: for so few, NumPy takes longer."""
 
 
 def key_maker(transport: asyncio.Transport) -> Callable[[], bytes]:
-    """Returns a function that makes the key of each frame that the dialling end of a connection sends.
+    """Return a function that makes the key of each frame that the dialling end of a connection sends.
 
     An unpredictable key protects proxies: one that does not know websockets could take crafted values for requests of
     HTTP. Between two ends with the same address there is none: the bytes stay on the host, and the key is `ZERO`.
@@ -56,19 +56,19 @@ def masked_blocks(data: Frame, key: bytes) -> Iterator[Frame]:
 
 
 def unmask(data: memoryview, key: bytes) -> bytes:
-    """Unmask these bytes where they are. Returns the key of the bytes after them."""
+    """Unmask these bytes in place, and return the key of the bytes after them."""
     if len(data) <= _SMALL:
         data[:] = _few(data, key)
     else:
         whole = np.frombuffer(data, np.uint8)
         lead = -address_of(whole) % 4  # NumPy takes three times as long with words that are not aligned
         data[:lead] = _few(data[:lead], key)
-        _mask(whole[lead:], turned(key, lead), whole[lead:])
-    return turned(key, len(data))
+        _mask(whole[lead:], rotated(key, lead), whole[lead:])
+    return rotated(key, len(data))
 
 
-def turned(key: bytes, nbytes: int) -> bytes:
-    """The key of the bytes that follow `nbytes` bytes."""
+def rotated(key: bytes, nbytes: int) -> bytes:
+    """The key of the bytes that follow `nbytes` masked bytes."""
     turn = nbytes % 4
     return key[turn:] + key[:turn]
 

@@ -21,7 +21,7 @@ from aioflow.net.wire.worker_verbs import MOST_KEYS, PushTensors
 from aioflow.rendezvous import Edge, Key, LocalRendezvous, Waiting, number_of
 from aioflow.resources.lendable import MOVED
 from aioflow.tensors.dtypes import Array
-from aioflow.tensors.received_memory import fix
+from aioflow.tensors.received_memory import made_read_only
 from aioflow.waiting.tasks import OwnedTasks
 
 Ask = Callable[[str, Sequence[Key]], Awaitable[Mapping[int, Any]]]
@@ -109,7 +109,7 @@ class RemoteRendezvous:
         arrived = self._arrived
         if not arrived.ended:
             for key, value in zip(keys, values, strict=True):
-                arrived.send(key, Transfer(fix(value), foreign=True))
+                arrived.send(key, Transfer(made_read_only(value), foreign=True))
 
     @property
     def pushed_here(self) -> Iterator[Transfer]:

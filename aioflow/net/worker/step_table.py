@@ -33,7 +33,7 @@ from aioflow.net.worker.remote_rendezvous import Outbox, RemoteRendezvous, keys_
 from aioflow.net.worker.worker_state import WorkerStep, is_lost, is_same
 from aioflow.rendezvous import Key
 from aioflow.runtime.session_state import SessionState
-from aioflow.tensors.received_memory import fix
+from aioflow.tensors.received_memory import made_read_only
 from aioflow.waiting.tasks import OwnedTasks
 
 _REMEMBERED: Final = 10_000
@@ -98,7 +98,7 @@ class StepTable:
         found = dict(zip(answer.places, answer.values, strict=False))
         if not found or len(answer.places) != len(answer.values) or not found.keys() <= set(range(len(keys))):
             raise errors.InternalError(f"{task} has answered with values that were not asked for")
-        return {place: Transfer(fix(value), foreign=True) for place, value in found.items()}
+        return {place: Transfer(made_read_only(value), foreign=True) for place, value in found.items()}
 
     def _outbox_to(self, step: int, task: str) -> Outbox:
         """How a step sends values to a task unasked."""

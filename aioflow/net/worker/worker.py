@@ -70,7 +70,7 @@ _OPTIONS: Final = frozenset({"check_numerics", "trace"})
 _LONG: Final = 1 << 12
 """Bytes of a graph above which it is read, and compiled, on a thread: that takes over 4 ms."""
 _KEPT: Final = 32
-"""So many shares and programs are kept for other sessions."""
+"""The most shares and programs that are kept for other sessions."""
 _MOST_KEPT: Final = 4 << 20
 """Bytes of a share: a larger one is not kept."""
 
