@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from benchmarks import gpu_convnet, peers
@@ -27,16 +28,7 @@ GPU = "/device:GPU:0"
 
 async def rows() -> AsyncIterator[Row]:
     """Measure the chain of products, a training step, then batches that are copied while the one before is computed."""
-    sides = {
-        peers.AIOFLOW: products(),
-        GRAPHS: products(cuda_graphs=True),
-        CUPY: products_by_hand(),
-        peers.TORCH: products_by_torch(),
-        peers.JAX: products_by_jax(),
-    }
-    timing = await alternate(sides, rounds=ROUNDS, agree=1e-3)
-    claim = Claim("aioflow / CuPy", timing.ratio(peers.AIOFLOW, CUPY), TARGET)
-    yield timed_row(f"chain of {LENGTH} products of {SIZE} x {SIZE} float32", timing, [claim])
+    yield await products_row("float32", 1e-3)
     training = {
         peers.AIOFLOW: convnet(),
         GRAPHS: convnet(cuda_graphs=True),
@@ -50,6 +42,21 @@ async def rows() -> AsyncIterator[Row]:
     timing = await alternate({peers.AIOFLOW: batches(), CUPY: batches_by_hand()}, rounds=ROUNDS, agree=1e-3)
     claim = Claim("aioflow / CuPy, which copies between kernels", timing.ratio(peers.AIOFLOW, CUPY), 1.0)
     yield timed_row(f"4 batches of {BATCH} float32, fed, worked on and fetched", timing, [claim])
+    yield await products_row("bfloat16", 2e-2)
+
+
+async def products_row(dtype: str, agree: float) -> Row:
+    """Measure the chain of products in a dtype."""
+    sides = {
+        peers.AIOFLOW: products(dtype),
+        GRAPHS: products(dtype, cuda_graphs=True),
+        CUPY: products_by_hand(dtype),
+        peers.TORCH: products_by_torch(dtype),
+        peers.JAX: products_by_jax(dtype),
+    }
+    timing = await alternate(sides, rounds=ROUNDS, agree=agree)
+    claim = Claim("aioflow / CuPy", timing.ratio(peers.AIOFLOW, CUPY), TARGET)
+    return timed_row(f"chain of {LENGTH} products of {SIZE} x {SIZE} {dtype}", timing, [claim])
 
 
 def cupy() -> Any:
@@ -83,23 +90,24 @@ def jax_on_gpu() -> Any:
     return jax
 
 
-def matrix(seed: int) -> Any:
+def matrix(seed: int, dtype: str) -> Any:
     """Return a matrix whose powers neither vanish nor overflow."""
-    return (np.random.default_rng(seed).standard_normal((SIZE, SIZE)) / np.sqrt(SIZE)).astype(np.float32)
+    drawn = np.random.default_rng(seed).standard_normal((SIZE, SIZE)) / np.sqrt(SIZE)
+    return drawn.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
 
 
 @asynccontextmanager
-async def products(**config: Any) -> AsyncIterator[Step]:
-    """Run the chain as a graph on the GPU; fetches its mean."""
+async def products(dtype: str, **config: Any) -> AsyncIterator[Step]:
+    """Run the chain as a graph on the GPU; fetches the mean of the squares."""
     cupy()
     af = peers.aioflow()
     graph = af.Graph()
     with graph.as_default(), af.device(GPU):
-        weights = af.Variable(matrix(0))
-        x = y = af.Variable(matrix(1))
+        weights = af.Variable(matrix(0, dtype))
+        y = af.Variable(matrix(1, dtype))
         for _ in range(LENGTH):
             y = af.matmul(y, weights)
-        mean = af.reduce_mean(y * x)
+        mean = af.reduce_mean(af.square(af.cast(y, af.float32)))
         init = af.global_variables_initializer()
     async with af.Session(graph=graph, config=af.Config(device_count={"GPU": 1}, **config)) as session:
         await session.run(init)
@@ -112,48 +120,48 @@ async def products(**config: Any) -> AsyncIterator[Step]:
 
 
 @asynccontextmanager
-async def products_by_hand() -> AsyncIterator[Step]:
+async def products_by_hand(dtype: str) -> AsyncIterator[Step]:
     """Make the same calls in CuPy."""
     xp = cupy()
     with xp.cuda.Stream(non_blocking=True):
-        weights, x = xp.asarray(matrix(0)), xp.asarray(matrix(1))
+        weights, x = [xp.asarray(matrix(seed, dtype)) for seed in (0, 1)]
 
         def step() -> Any:
             y = x
             for _ in range(LENGTH):
                 y = y @ weights
-            return (y * x).mean().get()[()]
+            return xp.square(y.astype(np.float32)).mean().get()[()]
 
         yield step
 
 
 @asynccontextmanager
-async def products_by_torch() -> AsyncIterator[Step]:
+async def products_by_torch(dtype: str) -> AsyncIterator[Step]:
     """Make the same calls in PyTorch, in whole float32."""
     torch = torch_on_gpu()
-    weights, x = [torch.from_numpy(matrix(seed)).cuda() for seed in (0, 1)]
+    weights, x = [torch.from_numpy(matrix(seed, "float32")).cuda().to(getattr(torch, dtype)) for seed in (0, 1)]
 
     def step() -> Any:
         y = x
         for _ in range(LENGTH):
             y = y @ weights
-        return (y * x).mean().item()
+        return y.float().square().mean().item()
 
     yield step
 
 
 @asynccontextmanager
-async def products_by_jax() -> AsyncIterator[Step]:
+async def products_by_jax(dtype: str) -> AsyncIterator[Step]:
     """Compile the same calls with jax.jit, in whole float32."""
     jax = jax_on_gpu()
-    weights, x = [jax.device_put(matrix(seed)) for seed in (0, 1)]
+    weights, x = [jax.device_put(matrix(seed, dtype)) for seed in (0, 1)]
 
     @jax.jit
     def run(weights: Any, x: Any) -> Any:
         y = x
         for _ in range(LENGTH):
             y = y @ weights
-        return (y * x).mean()
+        return jax.numpy.square(y.astype(np.float32)).mean()
 
     yield lambda: float(run(weights, x))
 

@@ -18,9 +18,10 @@ was captured with, so everything below is about memory.
   copied into ordinary memory after each launch. So each result, too, costs at most one more capture.
 - **Ends.** A graph that is replaced or dropped lives until its last launch has run.
 
-Shapes, strides and dtypes of the inputs choose the graph. A `GraphLauncher` keeps a few graphs; the least recently used
-goes first. If a capture fails, for example since a kernel looks at a value or memory is short, the kernels are launched
-one by one for inputs of that shape. That is counted and logged, and is no error.
+Shapes, strides and dtypes of the inputs choose the graph, and so do the values of inputs in host memory, such as sizes.
+A `GraphLauncher` keeps a few graphs; the least recently used goes first. If a capture fails, for example since a kernel
+looks at a value or memory is short, the kernels are launched one by one for inputs of that shape. That is counted and
+logged, and is no error.
 """
 
 import logging
@@ -37,6 +38,8 @@ Kernels = Callable[..., Sequence[Array]]
 """A function of arrays on a GPU that enqueues kernels and returns their results."""
 MOST: Final = 8
 """The shapes of inputs whose graphs a launcher keeps."""
+LARGEST: Final = 256
+"""The most bytes of an input in host memory that is part of a graph."""
 _log: Final = logging.getLogger("aioflow.devices")
 
 
@@ -54,10 +57,10 @@ class GraphLauncher:
 
         `kernels` is called for a capture only, with other arrays of the same shapes.
         """
-        if not all(map(self._gpu.holds, inputs)):
+        key = tuple(map(self._key, inputs))
+        if None in key:
             return None
-        key = tuple([(value.shape, value.strides, value.dtype) for value in inputs])
-        addresses = [self._gpu.driver.address(value) for value in inputs]
+        addresses = [self._gpu.driver.address(value) if self._gpu.holds(value) else 0 for value in inputs]
         variant = self._known.get(key)
         if variant is None:
             self._remember(key, _Variant(self._gpu, addresses))
@@ -71,6 +74,12 @@ class GraphLauncher:
             self._give_up(variant, error)
             return None
         return graph.launch(inputs)
+
+    def _key(self, value: Array) -> tuple[Any, ...] | None:
+        """Return the part of the key that an input gives; None if no graph can have been captured with it."""
+        if self._gpu.holds(value):
+            return value.shape, value.strides, value.dtype
+        return (value.shape, value.dtype, value.tobytes()) if value.nbytes <= LARGEST else None
 
     def _remember(self, key: tuple[Any, ...], variant: "_Variant") -> None:
         self._known[key] = variant
@@ -161,6 +170,8 @@ class _CapturedGraph:
         return self._lent
 
     def _hand_over(self, number: int, result: Array) -> Array:
+        if not self._gpu.holds(result):
+            return result.copy()
         if number in self._copied_out:
             copied = _empty_like(self._gpu, result)
             _copy(self._gpu, result, copied)

@@ -1,7 +1,8 @@
 """Chooses the kernels of a GPU's region that are launched together, as a CUDA graph; see `devices.cuda_graph`.
 
-Such a kernel is a function of arrays in the GPU's memory and of values known before any step: it takes no Context, has
-no state, draws no random numbers, reads no value of the host that a step makes, and waits for nothing.
+Such a kernel is a function of arrays in the GPU's memory, of their shapes and of values known before any step: it takes
+no Context, has no state, draws no random numbers, reads no other value of the host that a step makes, and waits for
+nothing. Shapes choose the graph, so what depends on them alone is computed once, at the capture.
 
 A result that may share memory with an input of the group, such as a view of it, is copied within the group: the graph
 could hand out only the memory of the input that it was captured with.
@@ -28,6 +29,8 @@ from aioflow.tensors.dtypes import GPU_DTYPES, Array, DeviceKind
 
 FEWEST: Final = 4
 """The fewest kernels for which one launch pays: a launch of a graph takes about as long as two kernels' launches."""
+_SIZES: Final = frozenset({"rank", "shape", "shape_n", "size"})
+"""Ops whose results depend on the shapes of their inputs alone."""
 Begin = Callable[..., Coroutine[Any, Any, Sequence[Array]]]
 """(context, *inputs) -> a coroutine of the results."""
 
@@ -105,7 +108,7 @@ def launch_together(
     while left:
         before, chosen, left = _split(left, literals)
         found += before
-        if sum(each.fresh for each in chosen) < FEWEST:
+        if sum(map(_launches, chosen)) < FEWEST:
             found += chosen
         else:
             read = wanted.union(*[statement.inputs for statement in left])
@@ -123,7 +126,7 @@ def _split(statements: Sequence[Any], literals: Container[Value]) -> tuple[list[
     for statement in statements:
         sources = _sources(statement)
         joins = _depends_on_arrays_only(statement, literals)
-        if joins and not statement.fresh:  # as a view, which launches nothing
+        if joins and not _launches(statement):
             joins = not sources.isdisjoint(in_group)
         if not sources.isdisjoint(later) or not (joins or (sources.isdisjoint(in_group) and not after)):
             after.append(statement)
@@ -142,18 +145,29 @@ def _sources(statement: Any) -> set[Node]:
     return {value.node for value in statement.inputs} | {control for node in nodes for control in node.controls}
 
 
+def _launches(statement: Any) -> bool:
+    """Whether it launches a kernel. A view does not, and neither does a size."""
+    return statement.fresh and not (isinstance(statement, Bound) and _depends_on_shapes(statement.node))
+
+
 def _depends_on_arrays_only(statement: Any, literals: Container[Value]) -> bool:
     if not isinstance(statement, Bound):
         return isinstance(statement, Chain)
     node, kernel = statement.node, statement.kernel
-    definition = node.definition
-    if kernel.kind is not DeviceKind.GPU or kernel.context or kernel.asynchronous or not node.pure:
+    if kernel.context or kernel.asynchronous or not node.pure or not node.output_specs:
         return False
-    if not node.output_specs or any(definition.host_outputs(len(node.output_specs))):
+    if _depends_on_shapes(node):
+        return True
+    if kernel.kind is not DeviceKind.GPU or any(node.definition.host_outputs(len(node.output_specs))):
         return False
-    if any(value not in literals for value in _on_host(node)):
+    if any(value not in literals and not _depends_on_shapes(value.node) for value in _on_host(node)):
         return False
     return all(spec.dtype in GPU_DTYPES for spec in (*node.input_specs, *node.output_specs))
+
+
+def _depends_on_shapes(node: Node) -> bool:
+    """Whether its results are in host memory and depend on shapes alone."""
+    return node.definition.name in _SIZES
 
 
 def _on_host(node: Node) -> list[Value]:

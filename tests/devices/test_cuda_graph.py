@@ -226,6 +226,22 @@ def test_each_shape_has_a_graph_and_the_least_recently_used_goes_first(gpu, monk
     assert [runs(2), runs(3), runs(4)] == [1, 4, 4]
 
 
+def test_a_value_of_the_host_chooses_the_graph_and_is_returned_as_a_copy(gpu):
+    region = Region(gpu, lambda x, size: [x.reshape(size.tolist()) * 2 + 1, np.array(size)])
+    x = np.arange(6.0)
+    (there,) = on(gpu, x)
+    for wanted in ([2, 3], [3, 2]) * 3:
+        size = np.array(wanted)
+        found, same = region(there, size)
+        np.testing.assert_array_equal(at_host(gpu, found), x.reshape(wanted) * 2 + 1)
+        np.testing.assert_array_equal(same, wanted)
+        same[:] = size[:] = 0
+        del found
+    assert gpu.graphs.captures == 2
+    assert region.launches == 1
+    assert region._launcher.launch(None, [there, np.zeros(cuda_graph.LARGEST)]) is None
+
+
 def test_a_dtype_or_an_order_in_memory_is_a_shape_of_its_own(gpu):
     region = Region(gpu, chained)
     for dtype in (np.float32, np.float64):

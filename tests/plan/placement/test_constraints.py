@@ -12,6 +12,7 @@ from aioflow.kernels.state.variables import read_variable
 from aioflow.plan.placement.colocation import UnionFind, is_everywhere, is_state, state_key
 from aioflow.plan.placement.constraints import lowered
 from aioflow.plan.placement.refinement import place
+from aioflow.tensors.dtypes import DeviceKind
 from tests.support.placements import HERE, Told, flow_of, only_cpu, only_gpu, short, sites, work
 
 THERE = "/job:localhost/replica:0/task:1"
@@ -476,9 +477,21 @@ def check(flow, devices, available, soft):
         for source, index in node.inputs:
             if is_state(source.output_specs[index]):
                 assert devices[source] == name
-    by_operation = {node.operation.name: name for node, name in devices.items()}
-    for node, name in devices.items():
-        assert {by_operation.get(other, name) for other in node.operation.colocation} <= {name}
+    by_operation = {node.operation.name: node for node in devices}
+    for node in devices:
+        for other in filter(None, map(by_operation.get, node.operation.colocation)):
+            assert devices[node] == devices[other] or is_apart_from_gpu(node, other, devices, by_name)
+
+
+def is_apart_from_gpu(node, other, devices, by_name):
+    """Whether one is on a GPU, and the other, without a kernel for GPUs, on a CPU of the same task."""
+    places = [(by_name[devices[each]], each) for each in (node, other)]
+    (cpu, alone), (gpu, _) = sorted(places, key=lambda place: place[0].kind is DeviceKind.GPU)
+    return (
+        (cpu.kind, gpu.kind) == (DeviceKind.CPU, DeviceKind.GPU)
+        and cpu.spec.task == gpu.spec.task
+        and alone.definition.kernel_for(DeviceKind.GPU, alone.input_specs) is None
+    )
 
 
 @given(st.data(), st.booleans(), st.sampled_from([(2, 1, 2), (3, 0, 1), (1, 1, 1), (12, 4, 1)]))
