@@ -6,6 +6,7 @@ cannot change the memory before. If the third process is lost, the owner is told
 """
 
 import atexit
+import contextlib
 import fcntl
 import mmap
 import os
@@ -21,6 +22,10 @@ from aioflow.tensors.lent_memory import LentMemory
 
 _GET_SEALS: Final = 1034
 _READ_WRITE: Final = mmap.PROT_READ | mmap.PROT_WRITE
+_MAPPED: Final = 1 << 18
+"""The fewest bytes of a view beside others that is mapped again. Fewer are copied sooner."""
+_MOST: Final = 4
+"""The most private mappings of one segment. Views beside so many others are copied."""
 
 
 class _Watch(weakref.ref[AnyArray]):
@@ -38,6 +43,29 @@ atexit.register(_WATCHES.clear)
 def _ended(watch: Any) -> None:
     del _WATCHES[id(watch)]
     watch.release()
+
+
+class _PrivateMapping:
+    """A mapping in which this process may write, for one view at a time.
+
+    Attributes:
+        viewed: returns its view; None after the last array of it.
+    """
+
+    def __init__(self, memory: mmap.mmap) -> None:
+        self._memory: Final = memory
+        self.viewed: Callable[[], AnyArray | None] = lambda: None
+
+    def view(self, start: int, nbytes: int) -> AnyArray:
+        """Bytes of it, as they are in the file: pages that an earlier view has written are dropped."""
+        self._memory.madvise(mmap.MADV_DONTNEED)
+        found: AnyArray = np.frombuffer(self._memory, np.uint8, nbytes, start)
+        self.viewed = weakref.ref(found)
+        return found
+
+
+def _mapped_privately(file: int, nbytes: int) -> mmap.mmap:
+    return mmap.mmap(file, nbytes, mmap.MAP_PRIVATE, _READ_WRITE)
 
 
 class Mapped(LendableSegment):
@@ -63,7 +91,7 @@ class Mapped(LendableSegment):
                 raise SharedMemoryError("shared memory came that is not sealed")
             self.nbytes: Final = os.fstat(file).st_size
             if private:
-                self._map: mmap.mmap = mmap.mmap(file, self.nbytes, mmap.MAP_PRIVATE, _READ_WRITE)
+                self._map: mmap.mmap = _mapped_privately(file, self.nbytes)
             else:
                 self._map = LentMemory(file, self.nbytes, mmap.MAP_SHARED, mmap.PROT_READ)
         except BaseException as error:
@@ -73,9 +101,7 @@ class Mapped(LendableSegment):
             raise
         weakref.finalize(self, os.close, file)
         self._file: Final = file
-        self._private: Final = private
-        self._viewed: Callable[[], AnyArray | None] = lambda: None
-        """The last view of a private mapping."""
+        self._private: Final = [_PrivateMapping(self._map)] if private else []
         self.memory = np.frombuffer(self._map, np.uint8)
         self.key = id(self._map)
         self.start = address_of(self.memory)
@@ -87,21 +113,23 @@ class Mapped(LendableSegment):
 
     def view(self, start: int, nbytes: int, release: Callable[[], Any]) -> AnyArray:
         """Bytes of it. `release` is called, in any thread, when no array uses them any more."""
-        if self._viewed() is None:
-            found: AnyArray = np.frombuffer(self._map, np.uint8, nbytes, start)
-            self._view_begins(found)
-        else:
-            found = self._copy(start, nbytes)
+        found = self._own_view(start, nbytes) if self._private else self._shared_view(start, nbytes)
         watch = _Watch(found, _ended)
         watch.release = release
         _WATCHES[id(watch)] = watch
         return found
 
-    def _view_begins(self, found: AnyArray) -> None:
-        """Bring the bytes of the owner back to pages that an earlier view may have written."""
-        if self._private:
-            self._map.madvise(mmap.MADV_DONTNEED)
-            self._viewed = weakref.ref(found)
+    def _shared_view(self, start: int, nbytes: int) -> AnyArray:
+        return np.frombuffer(self._map, np.uint8, nbytes, start)
+
+    def _own_view(self, start: int, nbytes: int) -> AnyArray:
+        """The owner's bytes, in pages that no other view has."""
+        mapping = next((each for each in self._private if each.viewed() is None), None)
+        if mapping is None and nbytes >= _MAPPED and len(self._private) < _MOST:
+            with contextlib.suppress(OSError):  # a process has so many mappings at most
+                mapping = _PrivateMapping(_mapped_privately(self._file, self.nbytes))
+                self._private.append(mapping)
+        return self._copy(start, nbytes) if mapping is None else mapping.view(start, nbytes)
 
     def _copy(self, start: int, nbytes: int) -> AnyArray:
         found, done = np.empty(nbytes, np.uint8), 0

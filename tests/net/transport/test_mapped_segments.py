@@ -27,11 +27,11 @@ def test_a_task_reads_and_never_writes_and_a_client_writes_for_itself():
         os.ftruncate(one.fileno(), 10)
 
 
-@pytest.mark.parametrize("start", [0, 64, 5000])
+@pytest.mark.parametrize("start", [0, 64, 5000, MIB - 4000])
 def test_each_view_of_a_client_has_the_bytes_of_the_owner_whatever_it_wrote_to_other_views(start):
     one, ended, count = Segment(MIB), [], MIB - start
     mapped = Mapped(os.dup(one.fileno()), True, list)
-    for number in range(1, 5):
+    for number in range(1, 7):  # from some number on, views are copied
         one.memory[:] = number
         views = [mapped.view(start, count, lambda: ended.append(1)) for _ in range(number)]
         for at, view in enumerate(views):
@@ -44,8 +44,16 @@ def test_each_view_of_a_client_has_the_bytes_of_the_owner_whatever_it_wrote_to_o
         assert mapped.view(0, MIB, list).tobytes() == bytes([number]) * MIB
         assert part.tolist() == [100] * len(part)
         del part
-    assert len(ended) == 10
-    assert one.memory.tobytes() == bytes([4]) * MIB
+    assert len(ended) == 21
+    assert one.memory.tobytes() == bytes([6]) * MIB
+
+
+def test_a_view_of_a_client_beside_others_is_mapped_and_not_copied():
+    one = Segment(MIB)
+    mapped = Mapped(os.dup(one.fileno()), True, list)
+    views = [mapped.view(0, MIB, list) for _ in range(3)]
+    one.memory[:] = 5  # as no owner may
+    assert [view[0] for view in views] == [5, 5, 5]
 
 
 def test_the_loan_ends_with_the_last_array():
