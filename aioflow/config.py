@@ -93,8 +93,8 @@ class Config:
         ssl: for TLS between tasks: the directory of `aioflow ca init`, or a context for dialling, or a pair of contexts
             for listening and dialling.
         shared_memory: whether processes of one user on one host exchange large values in shared memory, on Linux.
-        busy_poll: whether a loop whose messages follow each other within half a millisecond waits for the next one of
-            its cluster without sleeping, and so keeps a processor busy, on Linux. Others may use the processor, too.
+        busy_poll: whether a loop whose messages follow each other within 1.5 ms waits for the next one of its cluster
+            without sleeping, and so keeps a processor busy, on Linux. Others may use the processor, too.
         file_roots: the folders, or URLs, below which operations may read and write files. None means everywhere in a
             session of this process, and nowhere in a server.
         device_filters: the tasks of the cluster that the session uses, such as ["/job:ps", "/job:worker/task:0"]; by

@@ -1,9 +1,9 @@
 """Polling: a loop whose messages follow each other fast waits for the next one without sleeping.
 
 An idle processor takes long to wake, and wakes with cold caches: both together take longer than the message of a small
-step. So after a message the loop turns without sleeping for half a millisecond, if the wait before was short. In every
-second turn it leaves its processor to the threads and processes that can run there; in between it reads the messages
-that have come meanwhile. In the turn after a message it does not leave it: the callbacks of the message run first.
+step. So after a message the loop turns without sleeping for 1.5 ms, if the wait before was short. In every second turn
+it leaves its processor to the threads and processes that can run there; in between it reads the messages that have come
+meanwhile. In the turn after a message it does not leave it: the callbacks of the message run first.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Callable
 from typing import Final
 
-SHORT: Final = 0.0005
+SHORT: Final = 0.0015
 """Seconds of a short wait. After them the loop sleeps."""
 
 
