@@ -37,6 +37,11 @@ class Addition(NamedTuple):
     data: bytes
     constants: Mapping[str, Array]
 
+    @property
+    def is_large(self) -> bool:
+        """Whether it is hashed and read on a thread."""
+        return size(*self, HASHED) > HASHED
+
 
 class SharedGraph:
     """A graph with the additions that made it.
@@ -45,19 +50,16 @@ class SharedGraph:
         graph: the graph.
         digests: the digest after each addition.
         versions: the number of operations after each addition.
+        nbytes: the bytes of its additions.
     """
 
     def __init__(self) -> None:
         self.graph: Final = Graph()
         self.digests: Final[list[bytes]] = []
         self.versions: Final[list[int]] = []
+        self.nbytes: int = 0
         self._additions: Final[list[Addition]] = []
         self._lock: Final = asyncio.Lock()
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of its additions."""
-        return sum([size(*addition) for addition in self._additions])
 
     async def add(self, addition: Addition, count: int, key: bytes, threads: Threads) -> bool:
         """Add operations after the first `count` additions. False if others come after these already.
@@ -67,15 +69,18 @@ class SharedGraph:
         async with self._lock:
             if count != len(self.digests):
                 return False
-            read = functools.partial(extend, self.graph, *addition)
-            if len(addition.data) > _LONG:
-                await threads.run(read, "reading a graph")
-            else:
-                read()
+            read = functools.partial(self._read, addition)
+            long = len(addition.data) > _LONG or addition.is_large
+            self.nbytes += await threads.run(read, "reading a graph") if long else read()
             self._additions.append(addition)
             self.digests.append(key)
             self.versions.append(self.graph.version)
             return True
+
+    def _read(self, addition: Addition) -> int:
+        """Add the operations to the graph. Returns the bytes of the addition."""
+        extend(self.graph, *addition)
+        return size(*addition)
 
     async def copy(self, count: int, threads: Threads) -> "SharedGraph":
         """The graph of its first `count` additions."""
@@ -114,21 +119,27 @@ class SharedGraphs:
         self._threads: Final = threads
         self._by_digest: Final[weakref.WeakValueDictionary[bytes, SharedGraph]] = weakref.WeakValueDictionary()
         self._last: Final[OrderedDict[SharedGraph, None]] = OrderedDict()
+        self._extending: Final[weakref.WeakValueDictionary[bytes, asyncio.Lock]] = weakref.WeakValueDictionary()
+        """By digest, the lock of the session whose addition makes the graph of that digest, and of those that wait."""
 
     async def extended(self, state: GraphState, addition: Addition) -> GraphState:
         """The graph of a session with more operations. InvalidArgumentError if they cannot be built."""
         before = state.shared.digests[state.additions - 1] if state.additions else b""
         hashing = functools.partial(digest, *addition, before)
-        key = await self._threads.run(hashing, "hashing a graph") if size(*addition) > HASHED else hashing()
-        found = self._by_digest.get(key)
-        if found is None:
-            found = state.shared
-            if not await found.add(addition, state.additions, key, self._threads):
-                found = await found.copy(state.additions, self._threads)
-                await found.add(addition, state.additions, key, self._threads)
+        key = await self._threads.run(hashing, "hashing a graph") if addition.is_large else hashing()
+        async with self._extending.setdefault(key, asyncio.Lock()):  # sessions that send it at once build it once
+            found = self._by_digest.get(key) or await self._built(state, addition, key)
             self._by_digest[key] = found
         self._use(found)
         return GraphState(found, found.digests.index(key) + 1)
+
+    async def _built(self, state: GraphState, addition: Addition, key: bytes) -> SharedGraph:
+        """The session's graph with the addition, or a copy of it if other sessions have added other operations."""
+        found = state.shared
+        if not await found.add(addition, state.additions, key, self._threads):
+            found = await found.copy(state.additions, self._threads)
+            await found.add(addition, state.additions, key, self._threads)
+        return found
 
     def _use(self, graph: SharedGraph) -> None:
         """Keep the graph, if it is small, as the one used last."""

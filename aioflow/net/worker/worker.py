@@ -194,12 +194,12 @@ class Worker:
                 f"{self.task} is none of the tasks of the graph: {', '.join(message.graphs)}"
             )
         read = functools.partial(self._read, graph, message)
-        long = len(graph) > _LONG or size(graph, message.constants) > HASHED
+        long = len(graph) > _LONG or size(graph, message.constants, HASHED) > HASHED
         made = await self._state.compute.run(read, "reading a graph") if long else read()
         session.graphs[message.number] = made
 
     def _read(self, graph: bytes, message: Any) -> Registered:
-        memo = self._memo if size(graph, message.constants) <= _MOST_KEPT else None
+        memo = self._memo if size(graph, message.constants, _MOST_KEPT) <= _MOST_KEPT else None
         key = None if memo is None else digest(graph, message.constants)
         decode = functools.partial(registered, graph, message.constants)
         try:
