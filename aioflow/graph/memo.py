@@ -63,4 +63,3 @@ class Memo:
         with self._lock:
             self._age += 1
             self._found.clear()
-            self._making.clear()

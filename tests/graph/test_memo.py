@@ -4,6 +4,7 @@ import asyncio
 import gc
 import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -55,6 +56,62 @@ def test_a_result_begun_before_it_was_cleared_is_not_kept():
     thread.join()
     assert found == ["old"]
     assert memo.get("key", lambda: "new") == "new"
+
+
+class Told:
+    """A key that sets an event when it is looked up."""
+
+    def __init__(self, name, looked_up):
+        self.name, self.looked_up = name, looked_up
+
+    def __hash__(self):
+        self.looked_up.set()
+        return hash(self.name)
+
+    def __eq__(self, other):
+        return self.name == other.name
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("fate", ["kept", "not kept", "failed"])
+def test_threads_that_ask_at_the_same_time_make_a_result_once_and_again_only_if_it_is_not_kept(fate):
+    memo, began, asked, made = Memo(), threading.Event(), threading.Event(), []
+
+    def first():
+        began.set()
+        asked.wait()
+        return 1 // (fate != "failed")
+
+    def second():
+        made.append("second")
+        return 2
+
+    with ThreadPoolExecutor(2) as pool:
+        one = pool.submit(memo.get, Told("key", threading.Event()), first, lambda: fate == "kept")
+        began.wait()
+        other = pool.submit(memo.get, Told("key", asked), second)
+    assert other.result() == (1 if fate == "kept" else 2)
+    assert made == ([] if fate == "kept" else ["second"])
+    assert (type(one.exception()) is ZeroDivisionError) if fate == "failed" else one.result() == 1
+    assert memo.get(Told("key", asked), lambda: 3) == other.result()
+
+
+@pytest.mark.real
+async def test_the_thread_of_a_loop_waits_for_no_other_thread_and_both_have_the_result_kept_first():
+    memo, began, goes_on = Memo(), threading.Event(), threading.Event()
+
+    def make():
+        began.set()
+        goes_on.wait()
+        return "of the thread"
+
+    try:
+        asked = asyncio.create_task(asyncio.to_thread(memo.get, "key", make))
+        await asyncio.to_thread(began.wait)
+        assert memo.get("key", lambda: "of the loop") == "of the loop"
+    finally:
+        goes_on.set()
+    assert await asked == "of the loop"
 
 
 def test_it_goes_with_its_graph():

@@ -50,7 +50,7 @@ class SharedGraph:
         graph: the graph.
         digests: the digest after each addition.
         versions: the number of operations after each addition.
-        nbytes: the bytes of its additions.
+        nbytes: the bytes of its additions, each counted up to the most that is kept.
     """
 
     def __init__(self) -> None:
@@ -78,9 +78,9 @@ class SharedGraph:
             return True
 
     def _read(self, addition: Addition) -> int:
-        """Add the operations to the graph. Returns the bytes of the addition."""
+        """Add the operations to the graph. Returns the bytes of the addition, counted up to the most that is kept."""
         extend(self.graph, *addition)
-        return size(*addition)
+        return size(*addition, _MOST_KEPT)
 
     async def copy(self, count: int, threads: Threads) -> "SharedGraph":
         """The graph of its first `count` additions."""

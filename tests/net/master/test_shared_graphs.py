@@ -1,6 +1,7 @@
 """Sessions of a cluster that sent the same operations have one graph, plan once and compile once, and share no more."""
 
 import asyncio
+import functools
 import gc
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import aioflow as af
 from aioflow import errors
 from aioflow.devices.cpu import Threads
-from aioflow.net.master import registered_plans
+from aioflow.net.master import registered_plans, shared_graphs
 from aioflow.net.master.shared_graphs import Addition, GraphState, SharedGraph, SharedGraphs
 from aioflow.net.wire.graph_updates import addition
 from aioflow.runtime import plan_cache
@@ -23,15 +24,21 @@ def graphs():
     return SharedGraphs(Threads("reading", 1))
 
 
-def grown(*sizes):
-    """The additions of a client whose graph has a constant for each size."""
+def grown(*sizes, value=lambda size: np.ones(size, np.float32), count=1):
+    """The additions of a client whose graph has a constant for each size, or `count` of them."""
     graph, found, version = af.Graph(), [], 0
     for size in sizes:
         with graph.as_default():
-            af.constant(np.ones(size, np.float32))
+            for _ in range(count):
+                af.constant(value(size))
         found.append(Addition(*addition(graph, version, graph.version)))
         version = graph.version
     return found
+
+
+def of_strings(*sizes):
+    """The additions of a client whose graph has a constant of strings of 100 bytes for each size."""
+    return grown(*sizes, value=lambda size: [b"%0100d" % number for number in range(size)])
 
 
 async def sent(graphs, additions, state=None):
@@ -45,6 +52,42 @@ async def test_clients_that_send_the_same_operations_have_one_graph(graphs):
     first, second = await sent(graphs, grown(2, 3)), await sent(graphs, grown(2, 3))
     assert first == second
     assert first.version == first.graph.version == 2
+
+
+async def test_clients_that_send_the_same_strings_have_one_graph(graphs):
+    first, second = await sent(graphs, of_strings(9000)), await sent(graphs, of_strings(9000))
+    assert first == second
+    assert await sent(graphs, of_strings(9001)) != first
+
+
+@pytest.mark.parametrize("make", [functools.partial(grown, count=200), of_strings])
+async def test_clients_that_send_the_same_operations_at_the_same_time_have_one_graph(graphs, make):
+    begin, *rest = make(20_000, 30_000, 40_000)
+    first, *others = await asyncio.gather(*[sent(graphs, [begin]) for _ in range(4)])
+    assert others == [first] * 3
+    grew, *others = await asyncio.gather(*[sent(graphs, rest, state) for state in (first, *others)])
+    assert others == [grew] * 3
+    assert grew.shared is first.shared
+
+
+async def test_operations_that_are_not_built_for_the_first_of_several_clients_are_built_for_the_next(
+    graphs, monkeypatch
+):
+    began, extend, failures = [], shared_graphs.extend, [errors.InvalidArgumentError("the first one fails")]
+
+    def failing(*parts):
+        began.append(parts)
+        if failures:
+            raise failures.pop()
+        extend(*parts)
+
+    monkeypatch.setattr(shared_graphs, "extend", failing)
+    additions = grown(2, count=200)
+    first, *others = await asyncio.gather(*[sent(graphs, additions) for _ in range(3)], return_exceptions=True)
+    assert isinstance(first, errors.InvalidArgumentError)
+    assert others == [others[0]] * 2
+    assert len(began) == 2
+    assert not graphs._extending
 
 
 async def test_a_graph_that_grows_stays_the_graph_of_sessions_that_know_less_of_it(graphs):
@@ -72,11 +115,11 @@ async def test_operations_that_cannot_be_built_leave_the_graph_as_it_is(graphs):
 
 
 async def test_the_last_small_graphs_stay_after_their_sessions(graphs):
-    small = id((await sent(graphs, grown(2))).graph)
-    large = (await sent(graphs, grown(2 << 20))).shared.digests[0]
+    small = [id((await sent(graphs, additions)).graph) for additions in (grown(2), of_strings(9000))]
+    large = [(await sent(graphs, additions)).shared.digests[0] for additions in (grown(2 << 20), of_strings(30_000))]
     gc.collect()
-    assert id((await sent(graphs, grown(2))).graph) == small
-    assert large not in graphs._by_digest
+    assert [id((await sent(graphs, additions)).graph) for additions in (grown(2), of_strings(9000))] == small
+    assert not any(digest in graphs._by_digest for digest in large)
     for size in range(3, 11):
         await sent(graphs, grown(size))
     gc.collect()
