@@ -60,18 +60,24 @@ class SharedGraph:
         self.nbytes: int = 0
         self._additions: Final[list[Addition]] = []
         self._lock: Final = asyncio.Lock()
+        self._is_final = False
 
     async def add(self, addition: Addition, count: int, key: bytes, threads: Threads) -> bool:
         """Add operations after the first `count` additions. False if others come after these already.
 
-        InvalidArgumentError if they cannot be built; the graph is unchanged then.
+        InvalidArgumentError if they cannot be built; the graph is unchanged then. A cancelled call leaves a graph to
+        which nothing more is added: a thread may still add these operations to it.
         """
         async with self._lock:
-            if count != len(self.digests):
+            if count != len(self.digests) or self._is_final:
                 return False
             read = functools.partial(self._read, addition)
             long = len(addition.data) > _LONG or addition.is_large
-            self.nbytes += await threads.run(read, "reading a graph") if long else read()
+            try:
+                self.nbytes += await threads.run(read, "reading a graph") if long else read()
+            except asyncio.CancelledError:
+                self._is_final = True
+                raise
             self._additions.append(addition)
             self.digests.append(key)
             self.versions.append(self.graph.version)

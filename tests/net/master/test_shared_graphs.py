@@ -114,6 +114,25 @@ async def test_operations_that_cannot_be_built_leave_the_graph_as_it_is(graphs):
     assert (await sent(graphs, grown(2, 3)[1:], state)).version == 2
 
 
+class EndlessThreads:
+    """Threads that call a function, and report its end to no one."""
+
+    async def run(self, function, label):
+        function()
+        await asyncio.get_running_loop().create_future()
+
+
+async def test_a_session_sends_operations_again_whose_reading_was_cancelled(graphs):
+    one, other = await sent(graphs, grown(2)), await sent(graphs, grown(2))
+    threads, graphs._threads = graphs._threads, EndlessThreads()
+    more = grown(2, 3, count=200)[1:]
+    cancelled = asyncio.create_task(sent(graphs, more, one))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    graphs._threads = threads
+    assert await sent(graphs, more, one) == await sent(graphs, more, other)
+
+
 async def test_the_last_small_graphs_stay_after_their_sessions(graphs):
     small = [id((await sent(graphs, additions)).graph) for additions in (grown(2), of_strings(9000))]
     large = [(await sent(graphs, additions)).shared.digests[0] for additions in (grown(2 << 20), of_strings(30_000))]
