@@ -46,6 +46,20 @@ async def test_a_value_that_goes_to_and_fro_in_a_loop_takes_no_more_memory_with_
             assert mapped(processes, task) <= 4 * MANY  # twice as many of each other, their own, and the client's
 
 
+@on_one_loop
+async def test_fetching_a_small_part_of_a_large_feed_keeps_no_memory_of_the_feed(processes):
+    with af.Graph().as_default() as graph, af.device(MASTER):
+        x = af.placeholder(af.float32, [SIZE])
+        part = x[:1]
+    value = np.ones(SIZE, np.float32)
+    async with af.Session(processes.target(MASTER), graph=graph) as session:
+        await session.run(part, {x: value})
+        before = mapped(processes, MASTER)
+        for _ in range(2 * MANY):
+            assert await session.run(part, {x: value}) == 1.0
+        assert mapped(processes, MASTER) < before + MANY // 2
+
+
 def passed_round():
     """A number, and the least and largest elements of a value of it on each task that lends it on to the next."""
     with af.Graph().as_default() as graph:

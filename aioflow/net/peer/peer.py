@@ -25,7 +25,7 @@ from aioflow.net.transport.liveness import MonitorMessage, State, Watch
 from aioflow.net.wire.codec import Announcement, Envelope, ProtocolError
 from aioflow.net.wire.control_verbs import Cancel, Credit, Goodbye, Ping, Pong
 from aioflow.net.wire.failures import failure_of
-from aioflow.net.wire.framing import Outgoing, StreamKey
+from aioflow.net.wire.framing import Outgoing, StreamKey, message_in
 from aioflow.net.wire.identity import Identity
 from aioflow.net.wire.limits import Limits
 from aioflow.net.wire.schema import RECORDS, Answer, Message, Note, Request
@@ -319,8 +319,9 @@ class Peer:
         known = self._recent.begin((self.remote.incarnation, number))
         if known is NEW:
             self._serving.begin(message)
-        elif isinstance(known, Answer):
-            self._serving.answer(number, known)
+        elif isinstance(known, bytes):
+            answer: Any = message_in(known)
+            self._serving.answer(number, answer)
         elif known is UNKNOWN or not self._serving.answers(number):
             self._serving.answer_unknown(number)
 
@@ -342,12 +343,12 @@ class Peer:
                 return False
         except ClosedError:
             pass  # the peer is lost
-        self._recent.end((self.remote.incarnation, number), None if outgoing.nbytes else answer)
+        self._recent.end((self.remote.incarnation, number), outgoing)
         return True
 
     async def _send_answer(self, number: int, answer: Answer) -> None:
         outgoing = Outgoing(Envelope(number, answer), self.limits)
-        self._recent.end((self.remote.incarnation, number), None if outgoing.nbytes else answer)
+        self._recent.end((self.remote.incarnation, number), outgoing)
         with contextlib.suppress(ClosedError):
             await link_for(self._links, outgoing).send(outgoing)
 

@@ -12,6 +12,7 @@ from aioflow import errors
 from aioflow.net.peer.reconnect import End, Loss
 from aioflow.net.wire.codec import Announcement, Envelope, ProtocolError
 from aioflow.net.wire.failures import failure_of
+from aioflow.net.wire.framing import Outgoing
 from aioflow.net.wire.identity import Identity
 from aioflow.net.wire.limits import Limits
 from aioflow.net.wire.schema import ANSWERS, Answer, Message
@@ -361,19 +362,28 @@ RequestKey = tuple[int, int]
 """The incarnation of the requesting task, and the number of the request."""
 
 
+_LONGEST_KEPT: Final = 1024
+"""Bytes of the longest answer that is kept: the 10,000 answers that a task keeps take at most 10 MiB."""
+
+
 class RecentRequests:
     """The latest requests of all peers, so that a repeated request is not done twice.
 
     A request that was sent again under its number, for example after a lost connection, gets the first answer, if that
-    is still kept: answers with values are not. A request whose answer is not known any more ends in AbortedError.
+    is still kept: long answers are not. A request whose answer is not known any more ends in AbortedError. Answers are
+    kept as bytes, since a value may be a small part of a large array, which the value would keep alive.
     """
 
     def __init__(self, most: int) -> None:
         self._most: Final = most
-        self._seen: Final[OrderedDict[RequestKey, Answer | Known | None]] = OrderedDict()
+        self._seen: Final[OrderedDict[RequestKey, bytes | Known | None]] = OrderedDict()
 
-    def begin(self, key: RequestKey) -> "Answer | Known | None":
-        """Begin a request. NEW for the first time; the answer, or UNKNOWN if it was not kept; None while under way."""
+    def begin(self, key: RequestKey) -> "bytes | Known | None":
+        """Begin a request.
+
+        Returns NEW for the first time. For a repeated request, returns the frame of its answer, UNKNOWN if that was not
+        kept, or None while there is none.
+        """
         found = self._seen.get(key, NEW)
         if found is NEW:
             self._seen[key] = None
@@ -381,10 +391,10 @@ class RecentRequests:
                 self._seen.popitem(last=False)
         return found
 
-    def end(self, key: RequestKey, answer: Answer | None) -> None:
-        """Record the answer, or with None, that it is not kept. Only the first answer counts."""
+    def end(self, key: RequestKey, answer: Outgoing) -> None:
+        """Record the answer. Only the first answer counts."""
         if self._seen.get(key, NEW) is None:
-            self._seen[key] = UNKNOWN if answer is None else answer
+            self._seen[key] = UNKNOWN if answer.nbytes or len(answer.frame()) > _LONGEST_KEPT else answer.frame()
 
     def __len__(self) -> int:
         return len(self._seen)

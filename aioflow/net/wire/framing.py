@@ -11,11 +11,13 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
+import numpy as np
+
 from aioflow import errors
 from aioflow.net.wire.codec import Announcement, Envelope, ProtocolError, head_of, received
 from aioflow.net.wire.control_verbs import Drop, Part
-from aioflow.net.wire.limits import INLINE, Limits
-from aioflow.net.wire.schema import RECORDS, Answer
+from aioflow.net.wire.limits import INLINE, STANDARD, Limits
+from aioflow.net.wire.schema import RECORDS, Answer, Message
 from aioflow.net.wire.values import ALIGNED, Buffer, Incoming, describe, scalars_sent
 from aioflow.tensors.as_array import AnyArray
 
@@ -27,6 +29,8 @@ StreamKey = tuple[int, bool]
 BURST: Final = 1 << 20
 """Bytes of raw frames in a burst, at most; there is at least one frame."""
 _SMALL: Final = 4096
+_PART: Final = 4
+"""A small part of an array has at most `BURST` bytes, and the array more than this many times as many."""
 
 
 class Outgoing:
@@ -37,7 +41,9 @@ class Outgoing:
         key: the key of their stream.
     """
 
-    __slots__ = ("_buffers", "_descriptors", "_fields", "_first", "_limits", "_message", "_values", "key", "nbytes")
+    __slots__ = (
+        "_buffers", "_descriptors", "_fields", "_first", "_frame", "_limits", "_message", "_values", "key", "nbytes",
+    )  # fmt: skip
 
     def __init__(self, message: Envelope, limits: Limits) -> None:
         """InvalidArgumentError if the message cannot be sent, ResourceExhaustedError if it is too large."""
@@ -54,6 +60,7 @@ class Outgoing:
         self._values: list[Sequence[Buffer]] = []
         self._first = b""
         """The bytes of values in the first frame, if others follow."""
+        self._frame = b""
         scalars = scalars_sent(values)
         if scalars is None:
             self._describe(values)
@@ -85,9 +92,11 @@ class Outgoing:
             yield [head_of(part, [], [answer], _size(burst), self._limits, None), *burst]
 
     def frame(self, left: float | None = None) -> bytes:
-        """The only frame, if no bytes come after it."""
-        head = head_of(self._message, self._descriptors, self._fields, 0, self._limits, left)
-        return b"".join([head, *self._buffers])
+        """The only frame, if no bytes come after it. It is made once, with the `left` of the first call."""
+        if not self._frame:
+            head = head_of(self._message, self._descriptors, self._fields, 0, self._limits, left)
+            self._frame = b"".join([head, *self._buffers])
+        return self._frame
 
     @property
     def shared(self) -> Sequence[Sequence[Buffer]]:
@@ -140,12 +149,23 @@ def _size(burst: Iterable[Frame]) -> int:
 def _bursts(buffers: Sequence[Buffer], chunk: int) -> Iterator[Burst]:
     burst: Burst = []
     for frame in _chunks(buffers, chunk):
-        burst.append(frame)
+        burst.append(bytes(frame) if _keeps_more(frame) else frame)
         if len(burst) * chunk >= BURST:
             yield burst
             burst = []
     if burst:
         yield burst
+
+
+def _keeps_more(frame: Frame) -> bool:
+    """Whether a frame is a view of a small part of an array, which it would keep until the peer has received it."""
+    value = frame.obj if isinstance(frame, memoryview) else None
+    if not isinstance(value, np.ndarray) or value.nbytes > BURST:
+        return False
+    whole = value
+    while isinstance(whole.base, np.ndarray):
+        whole = whole.base
+    return whole.nbytes > _PART * value.nbytes
 
 
 def _chunks(buffers: Sequence[Buffer], chunk: int) -> Iterator[Frame]:
@@ -408,6 +428,12 @@ class _Stream:
         """Release the memory."""
         self.announced = None
         self._memory = []
+
+
+def message_in(frame: bytes) -> Message:
+    """The message of a frame that this process has made, and after which no bytes come."""
+    found = received(frame, STANDARD)
+    return (found if isinstance(found, Envelope) else _whole(found)).message
 
 
 def _whole(announced: Announcement) -> Envelope:

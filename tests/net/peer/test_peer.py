@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,7 +18,7 @@ from aioflow.net.wire.identity import Identity, Settings
 from aioflow.net.wire.limits import Limits
 from aioflow.net.wire.master_verbs import RunStep
 from aioflow.net.wire.schema import Request
-from aioflow.net.wire.worker_verbs import GetStatus, GraphRan, PushTensors, RecvTensor
+from aioflow.net.wire.worker_verbs import GetStatus, GraphRan, PushTensors, RecvTensor, TensorSent
 from aioflow.resources.buffers import BUFFERS
 from aioflow.testing.chaos import describe_frame
 from tests.support.net_frames import announced, frame, frames
@@ -821,15 +822,37 @@ async def test_a_request_that_is_asked_again_gets_the_same_answer(network, peer,
 
 
 async def test_a_request_whose_answer_is_not_known_any_more_is_not_done_again(network, peer, service):
-    await peer.request(tensor(1 << 20), number=501)
+    sizes = {501: 1 << 20, 503: 2000}  # too long to be kept
+    for number, nbytes in sizes.items():
+        await peer.request(tensor(nbytes), number=number)
     task = asyncio.create_task(peer.request(WAITING, number=502))
     await service.gate.arrived()
     peer.lose(Loss.GONE)
     await outcome(task)
-    for number, request in ((501, tensor(1 << 20)), (502, WAITING)):
+    for number, request in ((501, tensor(1 << 20)), (502, WAITING), (503, tensor(2000))):
         with pytest.raises(errors.AbortedError, match=r"the request came to .* before"):
             await ask_again(network, peer, request, number)
-    assert len(service.calls) == 2
+    assert len(service.calls) == 3
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("length", [1, 1000, 20_000, 200_000])
+async def test_an_answer_with_a_part_of_an_array_does_not_keep_the_array(network, service, length, quick):
+    arrays = []
+
+    def part(call):
+        array = np.zeros(1 << 20, np.uint8)
+        arrays.append(weakref.ref(array))
+        return TensorSent((0,), (array[:length],))
+
+    async def answer(call):
+        return part(call)
+
+    service.answer, service.quick = answer, {RecvTensor: part} if quick else {}
+    async with meeting(network.at("a"), network.at("b"), "b", service) as (peer, _):
+        for _ in range(5):
+            assert len((await peer.request(tensor(length))).values[0]) == length
+        assert [array() for array in arrays] == [None] * 5
 
 
 async def test_a_request_that_never_arrived_is_done_when_it_is_asked_again(network, peer, service):

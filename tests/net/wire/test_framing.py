@@ -45,6 +45,18 @@ def test_a_large_value_is_sent_in_views_of_itself():
     assert all(np.shares_memory(np.frombuffer(view, np.uint8), value) for view in views)
 
 
+@pytest.mark.parametrize(
+    ("part", "whole", "views"),
+    [(INLINE + 1, 4 * INLINE, 1), (INLINE + 1, 5 * INLINE, 0), (BURST, 8 * BURST, 0), (BURST + 1, 8 * BURST, 17)],
+)
+def test_a_small_part_of_an_array_is_sent_as_a_copy(part, whole, views):
+    value = array(whole)[5 : 5 + part]
+    sent = [frame for burst in Outgoing(Envelope(1, TensorSent((0,), (value,))), LIMITS).bursts() for frame in burst]
+    assert sum(isinstance(frame, memoryview) for frame in sent) == views
+    (message,) = put_together(map(bytes, sent))
+    assert (message.message.values[0] == value).all()
+
+
 def test_small_values_beside_a_large_one_share_a_frame():
     feeds = {f"x{number}:0": array(100, number) for number in range(50)} | {"large:0": array(1 << 20)}
     found = frames(RunStep(SESSION, feeds))
