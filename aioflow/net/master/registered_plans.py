@@ -83,11 +83,20 @@ class RegisteredPlans:
         found = self._found.get(signature)
         if found is None or found.done():
             found = self._found[signature] = self._work.start(self._made(signature), "registering a plan")
-            found.add_done_callback(lambda done: done.cancelled() or done.exception())
+            found.add_done_callback(functools.partial(self._forget_failed, signature))
             if len(self._found) > self._config.plan_cache_size:
                 self._drop(self._found.popitem(last=False)[1])
         self._found.move_to_end(signature)
-        return await asyncio.shield(found)
+        try:
+            return await asyncio.shield(found)
+        finally:
+            del found  # its error refers to this frame
+
+    def _forget_failed(self, signature: Signature, made: "asyncio.Task[RegisteredPlan]") -> None:
+        """Forget a plan that is not registered. Its error would keep the feeds of the calls that have raised it."""
+        failed = made.cancelled() or made.exception() is not None
+        if failed and self._found.get(signature) is made:
+            del self._found[signature]
 
     def known(self, signature: Signature) -> RegisteredPlan | None:
         """The plan of a call, if it is registered."""
