@@ -143,10 +143,13 @@ class Link:
         charge = self._limits.charge(message.nbytes)
         if self._turn.locked() or not self._credits.take_at_once(charge):
             return False
-        sent = self._share_at_once(message, deadline)
-        if not sent:
-            self._credits.give(charge)
-        return sent
+        sent = False
+        try:
+            sent = self._share_at_once(message, deadline)
+            return sent
+        finally:
+            if not sent:
+                self._credits.give(charge)
 
     def _share_at_once(self, message: Outgoing, deadline: float | None) -> bool:
         """Send the values in shared memory, or in one burst where there is none."""

@@ -336,13 +336,12 @@ class Peer:
         """Likewise, at once. False, and nothing is sent, if the answer cannot be sent, or has to wait."""
         try:
             outgoing = Outgoing(Envelope(number, answer), self.limits)
-        except Exception:  # the answer that may wait meets it again, and tells the other end
-            return False
-        try:
             if not link_for(self._links, outgoing).send_at_once(outgoing):
                 return False
         except ClosedError:
             pass  # the peer is lost
+        except Exception:  # the answer that may wait meets it again, and tells the other end
+            return False
         self._recent.end((self.remote.incarnation, number), outgoing)
         return True
 

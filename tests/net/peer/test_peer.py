@@ -18,7 +18,7 @@ from aioflow.net.wire.identity import Identity, Settings
 from aioflow.net.wire.limits import Limits
 from aioflow.net.wire.master_verbs import RunStep
 from aioflow.net.wire.schema import Request
-from aioflow.net.wire.worker_verbs import GetStatus, GraphRan, PushTensors, RecvTensor, TensorSent
+from aioflow.net.wire.worker_verbs import GetStatus, GraphRan, PushTensors, RecvTensor, RunGraph, TensorSent
 from aioflow.resources.buffers import BUFFERS
 from aioflow.testing.chaos import describe_frame
 from tests.support.net_frames import announced, frame, frames
@@ -325,6 +325,21 @@ async def test_a_later_answer_whose_values_cannot_be_sent_is_an_error(later, ser
     with pytest.raises(errors.InvalidArgumentError, match=r"cannot leave its process|not a dtype of aioflow"):
         await answer
     assert idle(other)
+
+
+@pytest.mark.parametrize("quick", [False, True])
+async def test_an_answer_whose_header_is_too_long_is_an_error_and_takes_no_credit(network, service, quick):
+    answer, limits = GraphRan((np.ones(1, np.float32),) * 5000), Limits(header=64 << 10)
+
+    async def answered(call):
+        return answer
+
+    service.answer, service.quick = answered, {RunGraph: lambda call: answer} if quick else {}
+    async with meeting(network.at("a"), network.at("b"), "b", service, Settings(limits)) as (peer, other):
+        with pytest.raises(errors.ResourceExhaustedError, match=r"the header of GraphRan has \d+ bytes, 65536 are"):
+            await peer.request(feeding(1))
+        assert other.statistics.credit == (limits.window, limits.window)
+        assert idle(other)
 
 
 async def test_later_answers_are_cancelled_when_the_peer_is_lost(later, peer, other):
