@@ -171,13 +171,15 @@ def _keeps_more(frame: Frame) -> bool:
 def _chunks(buffers: Sequence[Buffer], chunk: int) -> Iterator[Frame]:
     """The bytes in frames: views of the large buffers, and the small ones joined."""
     few: list[Buffer] = []
+    nbytes = 0
     for buffer in buffers:
-        if len(buffer) <= _SMALL and _size(few) + len(buffer) <= chunk:
+        if len(buffer) <= _SMALL and nbytes + len(buffer) <= chunk:
             few.append(buffer)
+            nbytes += len(buffer)
             continue
         if few:
             yield b"".join(few)
-            few = []
+            few, nbytes = [], 0
         for start in range(0, len(buffer), chunk):
             yield buffer[start : start + chunk]
     if few:
