@@ -362,21 +362,25 @@ RequestKey = tuple[int, int]
 """The incarnation of the requesting task, and the number of the request."""
 
 
-_LONGEST_KEPT: Final = 1024
-"""Bytes of the longest answer that is kept: the 10,000 answers that a task keeps take at most 10 MiB."""
+KEPT: Final = 16 << 20
+"""Bytes of all answers that a task keeps."""
 
 
 class RecentRequests:
     """The latest requests of all peers, so that a repeated request is not done twice.
 
     A request that was sent again under its number, for example after a lost connection, gets the first answer, if that
-    is still kept: long answers are not. A request whose answer is not known any more ends in AbortedError. Answers are
-    kept as bytes, since a value may be a small part of a large array, which the value would keep alive.
+    is still kept: the oldest go first, and answers with large values at once. A request whose answer is not known any
+    more ends in AbortedError. Answers are kept as bytes, since a value may be a small part of a large array, which the
+    value would keep alive.
     """
 
     def __init__(self, most: int) -> None:
         self._most: Final = most
-        self._seen: Final[OrderedDict[RequestKey, bytes | Known | None]] = OrderedDict()
+        self._seen: Final[OrderedDict[RequestKey, Known | None]] = OrderedDict()
+        self._frames: Final[OrderedDict[RequestKey, bytes]] = OrderedDict()
+        self._nbytes = 0
+        """The bytes of the frames."""
 
     def begin(self, key: RequestKey) -> "bytes | Known | None":
         """Begin a request.
@@ -388,13 +392,20 @@ class RecentRequests:
         if found is NEW:
             self._seen[key] = None
             if len(self._seen) > self._most:
-                self._seen.popitem(last=False)
-        return found
+                oldest, _ = self._seen.popitem(last=False)
+                self._nbytes -= len(self._frames.pop(oldest, b""))
+        return self._frames.get(key, UNKNOWN) if found is UNKNOWN else found
 
     def end(self, key: RequestKey, answer: Outgoing) -> None:
         """Record the answer. Only the first answer counts."""
-        if self._seen.get(key, NEW) is None:
-            self._seen[key] = UNKNOWN if answer.nbytes or len(answer.frame()) > _LONGEST_KEPT else answer.frame()
+        if self._seen.get(key, NEW) is not None:
+            return
+        self._seen[key] = UNKNOWN
+        if not answer.nbytes:
+            frame = self._frames[key] = answer.frame()
+            self._nbytes += len(frame)
+            while self._nbytes > KEPT:
+                self._nbytes -= len(self._frames.popitem(last=False)[1])
 
     def __len__(self) -> int:
         return len(self._seen)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from aioflow import errors
+from aioflow.net.peer import serving
 from aioflow.net.peer.handshake import Acceptor, connect
 from aioflow.net.peer.reconnect import Loss
 from aioflow.net.transport.in_memory import MemoryNetwork
@@ -836,8 +837,9 @@ async def test_a_request_that_is_asked_again_gets_the_same_answer(network, peer,
     assert len(service.calls) == 2
 
 
-async def test_a_request_whose_answer_is_not_known_any_more_is_not_done_again(network, peer, service):
-    sizes = {501: 1 << 20, 503: 2000}  # too long to be kept
+async def test_a_request_whose_answer_is_not_known_any_more_is_not_done_again(network, peer, service, monkeypatch):
+    monkeypatch.setattr(serving, "KEPT", 4000)
+    sizes = {501: 1 << 20, 503: 2000, 504: 2000}  # one with large values, and two that are not kept together
     for number, nbytes in sizes.items():
         await peer.request(tensor(nbytes), number=number)
     task = asyncio.create_task(peer.request(WAITING, number=502))
@@ -847,7 +849,8 @@ async def test_a_request_whose_answer_is_not_known_any_more_is_not_done_again(ne
     for number, request in ((501, tensor(1 << 20)), (502, WAITING), (503, tensor(2000))):
         with pytest.raises(errors.AbortedError, match=r"the request came to .* before"):
             await ask_again(network, peer, request, number)
-    assert len(service.calls) == 3
+    assert len((await ask_again(network, peer, tensor(2000), 504)).values[0]) == 2000
+    assert len(service.calls) == 4
 
 
 @pytest.mark.parametrize("quick", [False, True])
