@@ -64,6 +64,17 @@ def ignore_op_error(task: asyncio.Task[Any]) -> None:
         task.result()
 
 
+async def shared_result(task: "asyncio.Task[T]", cancelled: Callable[[], OpError]) -> T:
+    """Return the result of a task that other callers await, too. If the task is cancelled, raise `cancelled()`.
+
+    A cancelled caller leaves the task running.
+    """
+    await asyncio.wait((task,))
+    if task.cancelled():
+        raise cancelled()
+    return task.result()
+
+
 def begin(coroutine: Coroutine[Any, Any, T]) -> "Suspended[T]":
     """Run a coroutine to its first suspension, in the caller's task.
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from aioflow import errors
 from aioflow.config import Config, RunOptions
+from aioflow.devices.cpu import closed_meanwhile
 from aioflow.devices.device import DeviceAttributes
 from aioflow.devices.memory import MemoryUse
 from aioflow.graph.graph import Graph
@@ -56,7 +57,7 @@ from aioflow.runtime.run_observer import RunObserver
 from aioflow.tensors.codecs import Saving
 from aioflow.tensors.dtypes import Array
 from aioflow.waiting.element_spec import Elements
-from aioflow.waiting.tasks import OwnedTasks, ignore_op_error
+from aioflow.waiting.tasks import OwnedTasks, ignore_op_error, shared_result
 
 _INSPECTED: Final = 10.0
 """Seconds within which the tasks must report for `explain`."""
@@ -109,6 +110,7 @@ class RemoteEngine:
         self._open: OpenSession | None = None
         self._handles: Final[weakref.WeakSet[RemotePartialRun]] = weakref.WeakSet()
         self._tasks: Final = OwnedTasks()
+        self._is_closed = False
         self.runs = 0
         """The runs that have begun."""
         self.observer: RunObserver | None = None
@@ -269,7 +271,10 @@ class RemoteEngine:
         self._tasks.start(work, "for a session of a cluster").add_done_callback(ignore_op_error)
 
     async def ready(self, deadline: float | None) -> OpenSession:
-        """Return the open session with the whole graph. DeadlineExceededError names the missing tasks."""
+        """Return the open session with the whole graph.
+
+        DeadlineExceededError names the missing tasks. CancelledError if the session is closed.
+        """
         found = self._open
         if found is not None and found.peer.interrupted:
             async with self.within(deadline, f"the connection of the session {self} did not come back"):
@@ -279,17 +284,24 @@ class RemoteEngine:
         if found.version != self._graph.version:
             async with self._extending:
                 await self._extend(found, deadline)
+        self.check_open()
         return found
+
+    def check_open(self) -> None:
+        """CancelledError if the session was closed since the call began."""
+        if self._is_closed:
+            raise closed_meanwhile()
 
     async def _connected(self, deadline: float | None) -> OpenSession:
         """Open the session, once for all callers. If the first caller's time limit expires, another one goes on."""
         while True:
+            self.check_open()
             opening = self._opening
             if opening is None or opening.task.done():
                 opening = self._opening = self._begun(deadline)
             try:
                 async with self.within(deadline, f"the session {self} was not open"):
-                    return await asyncio.shield(opening.task)
+                    return await shared_result(opening.task, closed_meanwhile)
             except (errors.DeadlineExceededError, errors.UnavailableError):
                 if not opening.task.done() or not opening.may_succeed_within(deadline):
                     raise
@@ -366,6 +378,7 @@ class RemoteEngine:
         version = self._graph.version
         if version > found.version:
             request = ExtendSession(found.session, found.version, *await self._added(found.version, found.peer))
+            self.check_open()
             await found.peer.request(request, deadline=deadline)
             found.version = version
 
@@ -393,6 +406,7 @@ class RemoteEngine:
 
     async def close(self) -> None:
         """Close the session. A master that is lost is not waited for."""
+        self._is_closed = True
         if self._opening is not None and not self._opening.task.done():
             self._opening.task.cancel()
             await asyncio.wait([self._opening.task])

@@ -72,6 +72,8 @@ class RemoteCall:
                 await handover.commit(deadline)
         except BaseException as error:
             handover.ended(error)
+            if isinstance(error, errors.OpError):
+                self._engine.check_open()
             raise
         if answer.held and held is None:
             handover.forget()
@@ -115,7 +117,9 @@ class RemoteCall:
         if handle is None or (handle.done() and (handle.cancelled() or handle.exception() is not None)):
             handle = found.handles[self] = asyncio.ensure_future(self._made(found))
             handle.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return await asyncio.shield(handle)
+        number = await asyncio.shield(handle)
+        self._engine.check_open()
+        return number
 
     async def _made(self, found: OpenSession) -> int:
         answer = await found.peer.request(MakeCallable(found.session, self._feeds, self._names, self._targets))

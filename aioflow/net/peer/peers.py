@@ -19,7 +19,7 @@ from aioflow.net.wire.identity import Identity, Settings
 from aioflow.net.wire.schema import Answer, Note, Request
 from aioflow.net.wire.worker_verbs import GetStatus
 from aioflow.runtime.activity import Connection
-from aioflow.waiting.tasks import OwnedTasks, ignore_op_error
+from aioflow.waiting.tasks import OwnedTasks, ignore_op_error, shared_result
 
 A = TypeVar("A", bound=Answer)
 R = TypeVar("R")
@@ -112,7 +112,7 @@ class Peers:
             await peer.settled()
         if peer is not None and peer.end is None:
             return peer
-        return await asyncio.shield(self._dial(task))
+        return await shared_result(self._dial(task), self._closing)
 
     async def of_unless_busy(self, task: str) -> RequestTarget:
         """The same, but BusyError if the task is being dialled, and its loop does not turn."""
@@ -229,7 +229,7 @@ class Peers:
         if task not in self._addresses:
             raise errors.NotFoundError(f"the cluster has no {task}; it has {', '.join(self._addresses)}")
         if self._closed:
-            raise errors.CancelledError(f"{self._local.label} is closing")
+            raise self._closing()
         old = self._peers.pop(task, None)
         if old is not None:
             await old.close()
@@ -250,6 +250,9 @@ class Peers:
         if self.on_loss is not None:
             peer.on_end = functools.partial(self.on_loss, peer)
         return peer
+
+    def _closing(self) -> errors.CancelledError:
+        return errors.CancelledError(f"{self._local.label} is closing")
 
     def drop_predecessors(self, remote: Identity) -> None:
         """That process of a task has begun, so the process before it has ended: the connection to that one is lost."""
