@@ -1,11 +1,12 @@
-"""Coroutines that are driven in a context of their own."""
+"""Tasks that several callers await, and coroutines that are driven in a context of their own."""
 
 import asyncio
 import contextvars
 
 import pytest
 
-from aioflow.waiting.tasks import in_context
+from aioflow import errors
+from aioflow.waiting.tasks import in_context, shared_result
 
 NAME = contextvars.ContextVar("name", default="outside")
 
@@ -74,3 +75,15 @@ def test_a_coroutine_in_a_context_is_closed_with_it():
     coroutine.send(None)
     coroutine.close()
     assert seen == ["closed"]
+
+
+async def test_callers_of_a_shared_task_that_is_cancelled_get_an_error_and_a_cancelled_caller_is_cancelled():
+    task = asyncio.create_task(asyncio.sleep(1.0))
+    first, second = [asyncio.create_task(shared_result(task, lambda: errors.CancelledError("closed"))) for _ in "12"]
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.wait([first])
+    assert first.cancelled() and not task.done()
+    task.cancel()
+    with pytest.raises(errors.CancelledError, match="closed"):
+        await second

@@ -406,6 +406,8 @@ class RemoteEngine:
 
     async def close(self) -> None:
         """Close the session. A master that is lost is not waited for."""
+        limit = asyncio.get_running_loop().time() + self._config.close_timeout
+        await self._settle(None if self._open is None or self._open.peer.end is not None else limit)
         self._is_closed = True
         if self._opening is not None and not self._opening.task.done():
             self._opening.task.cancel()
@@ -413,8 +415,6 @@ class RemoteEngine:
         found, self._open = self._open, None
         if found is None:
             return
-        limit = asyncio.get_running_loop().time() + self._config.close_timeout
-        await self._settle(limit if found.peer.end is None else None)
         if found.peer.end is None:
             await asyncio.gather(
                 found.peer.request(CloseSession(found.session), deadline=limit), return_exceptions=True
@@ -422,7 +422,7 @@ class RemoteEngine:
         await found.peer.close()
 
     async def _settle(self, limit: float | None) -> None:
-        """Wait until that time for the session's background tasks, and then cancel them."""
+        """Wait until that time for the session's background tasks, which use it, and then cancel them."""
         if limit is not None:
             await self._tasks.ended(limit)
         await self._tasks.stop()
