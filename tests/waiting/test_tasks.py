@@ -83,7 +83,8 @@ async def test_callers_of_a_shared_task_that_is_cancelled_get_an_error_and_a_can
     await asyncio.sleep(0)
     first.cancel()
     await asyncio.wait([first])
-    assert first.cancelled() and not task.done()
+    assert first.cancelled()
+    assert not task.done()
     task.cancel()
     with pytest.raises(errors.CancelledError, match="closed"):
         await second
