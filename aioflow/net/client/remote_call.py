@@ -72,7 +72,7 @@ class RemoteCall:
                 await handover.commit(deadline)
         except BaseException as error:
             handover.ended(error)
-            if isinstance(error, errors.OpError):
+            if isinstance(error, errors.CancelledError | errors.AbortedError):
                 self._engine.check_open()
             raise
         if answer.held and held is None:
