@@ -106,7 +106,6 @@ class RemoteEngine:
         """The signs of life of the master while it is dialled."""
         self._master: Peer | None = None
         """The master while it opens the session."""
-        self._extending: Final = asyncio.Lock()
         self._open: OpenSession | None = None
         self._handles: Final[weakref.WeakSet[RemotePartialRun]] = weakref.WeakSet()
         self._tasks: Final = OwnedTasks()
@@ -282,8 +281,7 @@ class RemoteEngine:
         if found is None or found.peer.end is not None:
             found = await self._connected(deadline)
         if found.version != self._graph.version:
-            async with self._extending:
-                await self._extend(found, deadline)
+            await self._extend(found, deadline)
         self.check_open()
         return found
 
@@ -375,12 +373,20 @@ class RemoteEngine:
                 return peer
 
     async def _extend(self, found: OpenSession, deadline: float | None) -> None:
+        """Send the new operations, once for all callers. They go on their way even if the caller is cancelled."""
+        while found.version != self._graph.version:
+            if found.extending is None or found.extending.done():
+                found.extending = self._tasks.start(self._send_new(found), "sending operations to a master")
+                found.extending.add_done_callback(ignore_op_error)
+            async with self.within(deadline, f"the session {self} did not take the new operations"):
+                await shared_result(found.extending, closed_meanwhile)
+
+    async def _send_new(self, found: OpenSession) -> None:
         version = self._graph.version
-        if version > found.version:
-            request = ExtendSession(found.session, found.version, *await self._added(found.version, found.peer))
-            self.check_open()
-            await found.peer.request(request, deadline=deadline)
-            found.version = version
+        request = ExtendSession(found.session, found.version, *await self._added(found.version, found.peer))
+        self.check_open()
+        await found.peer.request(request)
+        found.version = version
 
     async def _added(self, version: int, peer: Peer) -> tuple[bytes, dict[str, Array]]:
         """Encode the operations that the master does not have yet; many of them on a thread.

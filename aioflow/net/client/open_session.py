@@ -106,6 +106,7 @@ class OpenSession:
         version: the number of operations that the master has.
         loop: its event loop.
         handles: the callables that the master has registered.
+        extending: the task that sends it new operations, or has sent the last ones.
         tokens: the numbers of its next steps, which the client acknowledges.
     """
 
@@ -115,6 +116,7 @@ class OpenSession:
     version: int
     loop: asyncio.AbstractEventLoop
     handles: weakref.WeakKeyDictionary[Any, asyncio.Future[int]]
+    extending: asyncio.Task[None] | None = None
     tokens: Iterator[int] = dataclasses.field(default_factory=lambda: itertools.count(1))
 
     def handover(self, limit: float | None) -> RemoteHandover:

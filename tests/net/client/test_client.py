@@ -127,3 +127,22 @@ async def test_a_queue_that_is_aborted_just_before_its_session_is_closed_fails_i
             await session.run(aborted.size())
             session.queue(aborted).abort(errors.DataLossError("the input is broken"))
         assert "the input is broken" in await taking
+
+
+@pytest.mark.parametrize("end", ["cancelled", "late"])
+async def test_new_operations_arrive_once_even_if_the_call_that_sends_them_ends_before(cluster, line, end):
+    async with opened(cluster, line) as session:
+        await session.run(line.size)
+        with line.graph.as_default():
+            one = af.constant(1.0) + 1.0
+        for turns in range(12):
+            with line.graph.as_default():
+                one = one + 1.0
+            limit = turns * LATENCY / 4 if end == "late" else None
+            call = asyncio.create_task(session.run(one, options=af.RunOptions(timeout=limit or None)))
+            await asyncio.sleep(turns * LATENCY / 4)
+            if end == "cancelled":
+                call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+            others = [asyncio.create_task(session.run(one)) for _ in range(3)]
+            assert [await other for other in others] == [3.0 + turns] * 3
