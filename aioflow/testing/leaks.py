@@ -12,14 +12,18 @@ import os
 import socket
 import stat
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
+from typing import Final
 
 from aioflow.testing.loop import describe
 
 Census = dict[object, Callable[[], str]]
 """{thing that exists now: function that describes it}."""
+_SOON: Final = 2.0
+"""Seconds in which a thread must end, or close a socket, after the block."""
 
 
 class LeakError(AssertionError):
@@ -90,11 +94,21 @@ def _check_leaks(census: Callable[[], Census]) -> Iterator[None]:
 
 
 def _ends_soon(thing: object) -> bool:
-    """Whether this is a thread that ends by itself, without the loop; waits some seconds for that."""
+    """Whether a thread ends, or another thread closes a socket, without the loop; waits some seconds for that."""
     if isinstance(thing, threading.Thread):
-        thing.join(timeout=2.0)
+        thing.join(timeout=_SOON)
         return not thing.is_alive()
-    return False
+    return isinstance(thing, int) and _closes_soon(thing)
+
+
+def _closes_soon(inode: int) -> bool:
+    """Whether a socket is closed soon: gRPC's threads close those of a channel after its end."""
+    end = time.monotonic() + _SOON
+    while inode in _sockets():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def _tasks() -> Census:

@@ -249,6 +249,10 @@ class TestNoLeaks:
             threading.Thread(target=end.wait).start()
             threading.Timer(0.01, end.set).start()
 
+    def test_a_socket_that_a_thread_closes_soon_is_no_leak(self):
+        with no_leaks():
+            threading.Timer(0.05, socket.create_server(("127.0.0.1", 0)).close).start()
+
     def test_a_socket_is_named_with_its_address(self):
         with pytest.raises(LeakError, match=r"127\.0\.0\.1"), no_leaks():
             left = socket.create_server(("127.0.0.1", 0))
