@@ -11,7 +11,7 @@ import pytest
 
 import aioflow as af
 from aioflow.testing import Chaos, on_host
-from tests.support.cluster_runs import SILENCE, every_fourth_seed, every_seed, failed, new_graph, survives, together
+from tests.support.cluster_runs import every_fourth_seed, every_seed, failed, new_graph, survives, together
 
 PS, FIRST, SECOND = "/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"
 WEATHER = Chaos(seconds=5.0, lasting=(0.05, 5.0))
@@ -302,8 +302,7 @@ async def master_dies(run):
         await asyncio.wait(steps)
         [step.result() for step in steps]
         await run.calm()
-        await asyncio.sleep(SILENCE * 1.2)  # who has to tell it that a step has failed has dialled it once more
-        run.nothing_held()
+        await run.settled()  # a worker that has to tell it of a step that has failed dials it once more
         await run.cluster.start("worker", 0)
         assert await run.until(session, model.found, {model.x: 1.0}) == 3
 
@@ -311,6 +310,10 @@ async def master_dies(run):
 @every_seed
 def test_of_a_master_that_has_died_nothing_is_left_and_started_anew_it_is_used_again(seeds):
     survives(seeds, master_dies, chaos=NO_CRASHES)
+
+
+def test_of_a_dead_master_that_a_worker_dials_twice_nothing_is_left():
+    survives([3561144165], master_dies, chaos=NO_CRASHES)
 
 
 @functools.cache
