@@ -1,7 +1,6 @@
 """Turns events of a GPU into futures of the event loop, by one thread that waits for one event after the other.
 
-The loop itself looks at an event in each of its turns for the first millisecond: a thread and a loop that sleep take up
-to a tenth of that to wake.
+For the first millisecond the loop itself looks at the event in each of its turns: short waits need no thread.
 
 CUDA's callbacks cannot be used: Python code there would wait for the GIL while it holds the driver's lock, and a thread
 that calls the driver holds the two in the other order. The thread waits on blocking events, which hold neither lock.

@@ -18,12 +18,12 @@ class Event:
 
     def __init__(self):
         self._done = threading.Event()
-        self.looks = 0
+        self.looked_at = asyncio.Event()
         self.error = None
 
     @property
     def done(self):
-        self.looks += 1
+        self.looked_at.set()
         return self._done.is_set()
 
     def synchronize(self):
@@ -56,8 +56,7 @@ def event(request, monkeypatch):
 async def begun(event, waiting):
     """A task that waits for the event."""
     task = asyncio.ensure_future(waiting)
-    while not event.looks:  # noqa: ASYNC110 - for any number of turns
-        await asyncio.sleep(0)
+    await event.looked_at.wait()
     return task
 
 

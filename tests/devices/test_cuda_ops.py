@@ -75,10 +75,9 @@ def test_each_op_in_a_chain_is_what_its_kernel_gives(name, dtype):
     pairs = np.array([(a, b) for a in VALUES for b in VALUES], dtype).T
     arrays = [np.ascontiguousarray(row) for row in pairs[: 1 + count]]
     definition = REGISTRY[name]
+    view = View(arrays)
     with np.errstate(all="ignore"):
-        expected = definition.kernel_for(DeviceKind.CPU, View(arrays).input_specs).bind(definition, View(arrays), np)(
-            *arrays
-        )
+        expected = definition.kernel_for(DeviceKind.CPU, view.input_specs).bind(definition, view, np)(*arrays)
     gpu = Gpu(CudaDriver(0), NAME)
     there = [gpu.copy_in(array) for array in arrays]
     with gpu:

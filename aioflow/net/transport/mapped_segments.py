@@ -23,9 +23,9 @@ from aioflow.tensors.lent_memory import LentMemory
 _GET_SEALS: Final = 1034
 _READ_WRITE: Final = mmap.PROT_READ | mmap.PROT_WRITE
 _MAPPED: Final = 1 << 18
-"""The fewest bytes of a view beside others that is mapped again. Fewer are copied sooner."""
+"""Bytes of a second view of a segment from which it gets a mapping of its own. A smaller view is copied."""
 _MOST: Final = 4
-"""The most private mappings of one segment. Views beside so many others are copied."""
+"""The most private mappings of one segment. While each has a view, further views are copied."""
 
 
 class _Watch(weakref.ref[AnyArray]):
@@ -126,7 +126,7 @@ class Mapped(LendableSegment):
         """The owner's bytes, in pages that no other view has."""
         mapping = next((each for each in self._private if each.viewed() is None), None)
         if mapping is None and nbytes >= _MAPPED and len(self._private) < _MOST:
-            with contextlib.suppress(OSError):  # a process has so many mappings at most
+            with contextlib.suppress(OSError):  # the process has as many mappings as the system allows
                 mapping = _PrivateMapping(_mapped_privately(self._file, self.nbytes))
                 self._private.append(mapping)
         return self._copy(start, nbytes) if mapping is None else mapping.view(start, nbytes)
