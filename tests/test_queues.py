@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import functools
+import math
 import random
 import threading
 
@@ -65,8 +66,8 @@ class Queues(RuleBasedStateMachine):
         self.model = Model(self.kind, capacity + least, least)
         self.capacity = capacity + least
         self.runs = []  # [(attempt, task)], in the order they began
-        self.cancelled = {}  # who, and when; from when on somebody had heard that it was served
-        self.heard = {}
+        self.cancelled = {}  # {attempt: when}
+        self.heard = {}  # {attempt: when it was served, and whether on the loop}
         self.time = 0
         self.value = 0
 
@@ -87,14 +88,28 @@ class Queues(RuleBasedStateMachine):
             self.model.finish(self.model.granted[0])
 
     def turn(self):
-        """Let all that was woken or cancelled go on, in the order it was."""
+        """Let all that was woken or cancelled go on, in the order it was.
+
+        A caller that is served from outside of the loop is woken in the next turn, and resumes in the one after that,
+        as do callers that get the room of a cancelled one.
+        """
         self.loop.run_until_complete(turns(LONG))
-        moments = {**dict.fromkeys(self.model.granted, 1e9), **self.heard}
-        moments |= {each: min(when, self.heard.get(each, 1e9)) for each, when in self.cancelled.items()}
-        for attempt in sorted(moments, key=moments.get):
+        moments = {**dict.fromkeys(self.model.granted, (math.inf, False)), **self.heard}
+        for each, when in self.cancelled.items():
+            heard, inside = self.heard.get(each, (math.inf, True))
+            moments[each] = (min(when, heard) if inside else when, True)
+        later = []
+        for attempt, (_, inside) in sorted(moments.items(), key=lambda moment: moment[1][0]):
+            before = list(self.model.granted)
             if attempt in self.cancelled:
                 self.model.leave(attempt)
-            elif attempt in self.model.granted:
+            elif attempt in before and inside:
+                self.model.finish(attempt)
+            elif attempt in before:
+                later.append(attempt)
+            later += [each for each in self.model.granted if each not in before]
+        for attempt in later:
+            if attempt in self.model.granted:
                 self.model.finish(attempt)
         while self.model.granted:
             self.model.finish(self.model.granted[0])
@@ -106,7 +121,7 @@ class Queues(RuleBasedStateMachine):
         self.time += 1
         for attempt in [*self.model.granted, *[attempt for attempt, _ in self.runs], *self.cancelled]:
             if attempt.outcome is not None or attempt in self.model.granted:
-                self.heard.setdefault(attempt, self.time if inside else 1e9 + self.time)
+                self.heard.setdefault(attempt, (self.time, inside))
 
     @contextlib.contextmanager
     def at_once(self, inside):
@@ -235,6 +250,22 @@ def test_a_queue_agrees_with_its_model_under_cancellation(kind):
     run_state_machine_as_test(
         machine, settings=settings(max_examples=amount(20, 150), stateful_step_count=60, deadline=None)
     )
+
+
+@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("last", [2, 3])
+def test_the_room_of_a_cancelled_put_is_granted_before_puts_hear_of_room_made_outside_of_their_loop(kind, last):
+    machine = type(f"Queues of {kind}", (Queues,), {"kind": kind})()
+    machine.make(capacity=2, min_after=0)
+    for _ in range(6):
+        machine.put()
+    machine.cancel(place=0)
+    machine.take_now(inside=False)
+    machine.take_now(inside=False)
+    machine.take_many(count=last)
+    machine.put()
+    machine.nothing_is_lost_or_doubled()
+    machine.teardown()
 
 
 # Giving back
