@@ -1,4 +1,4 @@
-"""Sessions of a cluster that are closed while calls are on their way to the master."""
+"""Sessions of a cluster that are closed, or whose runs end, while calls are on their way to the master."""
 
 import asyncio
 
